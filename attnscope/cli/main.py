@@ -139,7 +139,13 @@ def _run(argv: Sequence[str] | None) -> int:
         if given and given[0] in _GONE:
             say_error(f"attnscope: {_GONE[given[0]]}")
             return MENDABLE
-        arguments = build_parser(given).parse_args(given)
+        parser = build_parser(given)
+        arguments, unknown = parser.parse_known_args(given)
+        if unknown:
+            parser.prog = " ".join(
+                filter(None, (parser.prog, arguments.command))
+            )  # whose help names the rest
+            parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else MENDABLE
     has_window = arguments.run is _open_window

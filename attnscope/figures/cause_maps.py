@@ -119,7 +119,7 @@ def table_cells(
         places = [f"source {i}" if i < n_source else f"target {i - n_source}" for i in range(len(keys))]
         names = [f"{name} ({place})" for name, place in zip(names, places, strict=True)]
     return CellMap(
-        title="Rollout and flow",
+        title=next(iter(found)).capitalize() if len(found) == 1 else "Rollout and flow",
         note=unit,
         values=values,
         limit=float(finite.max()) if finite.size and finite.max() > 0 else 1.0,

@@ -84,7 +84,7 @@ class ModelInfo:
     @property
     def fixed_heads(self) -> str:
         """Why no head can be turned down or edited, in a sentence; empty where each can."""
-        if self.reads == "attention":  # asked at every key: one call fewer
+        if self.is_recorded:
             return "This is recorded attention: only the heads of a model can be changed."
         if not self.has_gates:
             return f"{self.name} computes attention in code of its own: its heads cannot be changed."

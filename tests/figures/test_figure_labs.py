@@ -61,7 +61,7 @@ def test_that_names_beside_rows_are_whole_and_numbers_stand_in_cells_where_there
     table = table_cells(keys, {"rollout": np.array([0.25, 0.5, 0.125])}, 3, "as computed")
     written = ElementTree.fromstring(render(spec("lab", cells=(table,), charts=()), "svg")).itertext()
     said = {text.strip() for text in written}
-    assert {"international (source 0)", "white (source 1)", "0.25", "0.50"} <= said
+    assert {"Rollout", "international (source 0)", "white (source 1)", "0.25", "0.50"} <= said
     narrow = CellMap(title="", values=np.ones((4, 12)), rows=("a very long name of a row",) * 4)
     image = blank(LIGHT)
     with QPainter(image) as painter:

@@ -229,6 +229,16 @@ def test_that_the_smoke_test_of_a_missing_model_fails_with_the_reason(tmp_path: 
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("command", ["", "measure", "info"])
+def test_that_an_unknown_option_names_the_help_that_lists_the_known_ones(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    code, out, err = run(capsys, *command.split(), *(["grammar"] if command else []), "--nothing")
+    name = f"attnscope {command}".strip()
+    assert (code, out) == (2, "")
+    assert err == f"{name}: unrecognized arguments: --nothing. See {name} --help.\n"
+
+
 def test_that_a_caption_names_the_target_that_was_made(
     capsys: pytest.CaptureFixture[str], tiny_model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

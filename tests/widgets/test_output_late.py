@@ -9,6 +9,7 @@ from attnscope.records.messages import Failed, TraceText
 from attnscope.records.outputs import OutputWritten
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.output_panel import OutputPanel
+from attnscope.widgets.labels import PlainLabel
 
 pytestmark = pytest.mark.qt
 
@@ -95,3 +96,20 @@ def test_that_a_text_without_a_token_to_fill_in_says_what_to_type(qtbot):
     panel.show()
     assert panel.unwritten.isVisible()
     assert panel.unwritten.text().endswith("Type <mask>.")
+
+
+def test_that_a_model_whose_heads_cannot_be_changed_writes_one_text(qtbot):
+    desk = Desk().open(replace(info("encoder-decoder"), has_gates=False))
+    panel = OutputPanel(desk.session, ViewState())
+    qtbot.addWidget(panel)
+    panel.show()
+
+    def titles():
+        labels = [label for label in panel.findChildren(PlainLabel) if label.isVisible()]
+        return [label.text() for label in labels if label.text().startswith("translation")]
+
+    assert titles() == ["translation", "translation"]  # what is told, and the text
+    assert [text.isVisible() for text in panel.texts] == [True, False]
+    desk.open(info("encoder-decoder"))
+    assert titles()[1:] == ["translation, all heads on", "translation, with your changes"]
+    assert all(text.isVisible() for text in panel.texts)

@@ -34,13 +34,13 @@ def possible(session: "Session", after: Setting) -> Setting:
     """A setting as far as it can be: with recorded attention texts, gates and changes of heads stay, in a
     model whose attention is out of reach gates and changes of heads; the person is told so.
     """
-    why_not = fixed_heads(session.model)
-    if not why_not:
+    model = session.model
+    if model is None or (model.has_gates and model.reads != "attention"):  # asked at every key: calls nothing
         return after
     now = session.setting
     kept = replace(after, gates=now.gates, interventions=now.interventions)
-    if is_recorded(session.model):
-        kept, why_not = replace(kept, text=now.text, target=now.target), _TOLD
+    if model.is_recorded:
+        kept = replace(kept, text=now.text, target=now.target)
     if kept != after:
-        session.notices.say(why_not, about="Recorded")
+        session.notices.say(_TOLD if model.is_recorded else model.fixed_heads, about="Recorded")
     return kept

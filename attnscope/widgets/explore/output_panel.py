@@ -134,8 +134,10 @@ class OutputPanel(QWidget):
         after = comparison.after.generated if comparison else ""
         is_second = comparison is not None and comparison.before.kind == "translation"
         what = self.kind.text() if is_second else "continuation"
+        model = self._session.model
+        is_alone = model is not None and not model.has_gates  # no head can be changed: both would be the same
         for title, side in zip(self._text_titles, _SIDES, strict=True):
-            title.setText(f"{what}, {side}")
+            title.setText(what if is_alone else f"{what}, {side}")
         for widget, segments in zip(self.texts, text_difference(before, after), strict=True):
             widget.show_segments(segments)
         for part in (*self._text_titles, *self.texts):
@@ -144,7 +146,8 @@ class OutputPanel(QWidget):
         self.certainty.setText(certainty)
         self.certainty.setVisible(bool(certainty))
         is_unwritten = bool(before) and not after and mask_in(self._session.interventions) is not None
-        self.texts[1].setVisible(bool(before or after) and not is_unwritten)
+        self._text_titles[1].setVisible(bool(before or after) and not is_alone)
+        self.texts[1].setVisible(bool(before or after) and not is_alone and not is_unwritten)
         refused = comparison.refused if comparison else ""
         kind = comparison.before.kind if comparison else None
         nothing = _NOTHING.get(kind, "") if comparison and kind and not comparison.before.predictions else ""
