@@ -38,7 +38,7 @@ from attnscope.training.distributed import Ranks, SharedLoss, rows_of
 from attnscope.training.objectives import Batch
 from attnscope.training.recipe import Recipe
 
-NAME = "threads.txt"
+THREADS_NAME = "threads.txt"
 PRECISION_NAME = "precision.txt"
 N_ROUNDS, MOST_S = 10, 2.0
 _LEAST_GAIN = 0.9
@@ -69,7 +69,9 @@ def ways_up_to(most: int, n_rows: int = 0) -> list[Way]:
 def kept_way(folder: Path) -> Way | None:
     """How the run in a folder computes; None where nothing is kept."""
     try:
-        text = read_outside(folder / NAME, expected="a number of threads", max_bytes=16).decode().strip()
+        text = (
+            read_outside(folder / THREADS_NAME, expected="a number of threads", max_bytes=16).decode().strip()
+        )
         n = int(text.removesuffix(_BY_ROWS))
     except (LoadError, ValueError):
         return None
@@ -78,7 +80,7 @@ def kept_way(folder: Path) -> Way | None:
 
 def keep_way(folder: Path, way: Way) -> None:
     """Note it for those who go on with the run."""
-    replace_file(folder / NAME, f"{way.n}{_BY_ROWS * way.is_by_rows}\n".encode())
+    replace_file(folder / THREADS_NAME, f"{way.n}{_BY_ROWS * way.is_by_rows}\n".encode())
 
 
 def settled_precision(folder: Path, device: torch.device, *, is_older: bool, is_alone: bool) -> str:

@@ -36,6 +36,7 @@ import time
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -498,21 +499,18 @@ def require_writable(folder: Path) -> None:
         ) from error
 
 
-FOLDER = "tensorboard"
 _POLYNOMIAL = 0x82F63B78
 _VERSION = b"brain.Event:2"
 
 
-def _table() -> tuple[int, ...]:
+@lru_cache(maxsize=1)
+def _crc_table() -> tuple[int, ...]:
     rows = []
     for value in range(256):
         for _ in range(8):
             value = value >> 1 ^ (_POLYNOMIAL if value & 1 else 0)
         rows.append(value)
     return tuple(rows)
-
-
-_TABLE = _table()
 
 
 class TensorBoardMirror:
@@ -524,7 +522,7 @@ class TensorBoardMirror:
 
     def __init__(self, run_folder: Path) -> None:
         place = f"{platform.node() or 'here'}.{os.getpid()}.{time.monotonic_ns()}"
-        self.path = run_folder / FOLDER / f"events.out.tfevents.{int(time.time())}.{place}"
+        self.path = run_folder / "tensorboard" / f"events.out.tfevents.{int(time.time())}.{place}"
         self._waiting = record_of(_double(1, time.time()) + _text(3, _VERSION))
         self._n_bytes = 0
         self._units: dict[str, str] = {}
@@ -595,9 +593,9 @@ def record_of(content: bytes) -> bytes:
 
 
 def masked_crc(content: bytes) -> int:
-    crc = 0xFFFFFFFF
+    table, crc = _crc_table(), 0xFFFFFFFF
     for byte in content:
-        crc = _TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
+        crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
     crc ^= 0xFFFFFFFF
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 

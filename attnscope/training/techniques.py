@@ -56,7 +56,7 @@ from attnscope.training.parts import GatesPart, StartPart
 from attnscope.training.recipe import Recipe, gated_stacks
 from attnscope.training.run import RunFolder
 
-FILE = "inspections.jsonl"
+INSPECTIONS = "inspections.jsonl"
 _MAX_BYTES = 2**30
 _CODEC = Codec(caps=Caps(whole=2**53, number=math.inf))
 MOST_STEPS = 400
@@ -80,7 +80,7 @@ class Inspector:
         first: Mapping[str, Tensor] | None = MappingProxyType({}),
     ) -> None:
         self._parameters = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
-        self._path, self._every = folder / FILE, every
+        self._path, self._every = folder / INSPECTIONS, every
         self._first: list[Tensor] = []
         if every and first is not None:
             found = [(p, first.get(name)) for name, p in self._parameters]
@@ -151,7 +151,7 @@ class Inspector:
 
 def _open_inspections(folder: Path) -> BinaryIO:
     """The inspections of a run folder, open for reading; raises LoadError."""
-    return open_outside(folder / FILE, expected="the inspections of a run", max_bytes=_MAX_BYTES)
+    return open_outside(folder / INSPECTIONS, expected="the inspections of a run", max_bytes=_MAX_BYTES)
 
 
 def read_inspections(folder: Path) -> tuple[Inspection, ...]:

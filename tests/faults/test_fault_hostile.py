@@ -56,7 +56,7 @@ from attnscope.text.tokenizer import Tokenizer
 from attnscope.trace import load_traces
 from attnscope.trace.tensor_file import read_shapes, read_tensors
 from attnscope.training import read_recipe, speed
-from attnscope.training.descent import NAME, PRECISION_NAME, kept_way, settled_precision
+from attnscope.training.descent import PRECISION_NAME, THREADS_NAME, kept_way, settled_precision
 from attnscope.training.recipe import parse_recipe
 from attnscope.training.run import read_run, read_writer
 from attnscope.training.saving import ResumeState, load_state, save_state
@@ -397,7 +397,9 @@ def test_that_hostile_notes_on_how_a_run_computes_are_left_alone(tmp_path: Path)
     cpu = torch.device("cpu")
     for content in (b"2 rows", b"2", b"bfloat16"):
         try_all(
-            lambda path: kept_way(path.parent), tmp_path / NAME, hostile.of_bytes(content, 20 * TIMES, SEED)
+            lambda path: kept_way(path.parent),
+            tmp_path / THREADS_NAME,
+            hostile.of_bytes(content, 20 * TIMES, SEED),
         )
         try_all(
             lambda path: settled_precision(path.parent, cpu, is_older=True, is_alone=False),

@@ -37,7 +37,7 @@ from attnscope.training.run import (
     read_writer,
 )
 from attnscope.training.summaries import read_news
-from attnscope.training.techniques import FILE, read_inspections
+from attnscope.training.techniques import INSPECTIONS, read_inspections
 from attnscope.viewmodels.session.file import read_session
 from attnscope.viewmodels.training.recipe_text import read_recipe_text
 
@@ -82,7 +82,7 @@ def test_that_eight_gigabytes_are_refused_before_they_are_read(tmp_path: Path, r
 
 @has_pipes
 def test_that_pipes_among_the_files_of_a_run_are_not_waited_for(tmp_path: Path) -> None:
-    for name in (LOCK_NAME, FILE, "metrics.jsonl", "recipe.toml"):
+    for name in (LOCK_NAME, INSPECTIONS, "metrics.jsonl", "recipe.toml"):
         os.mkfifo(tmp_path / name)
     assert read_writer(tmp_path) is None
     assert read_inspections(tmp_path) == ()
@@ -91,7 +91,7 @@ def test_that_pipes_among_the_files_of_a_run_are_not_waited_for(tmp_path: Path) 
     with pytest.raises(UserError, match="not a regular file"):
         RunLock(tmp_path)
     with pytest.raises(OSError, match="not a regular file"):
-        outside.open_to_append(tmp_path / FILE)
+        outside.open_to_append(tmp_path / INSPECTIONS)
 
 
 @has_pipes

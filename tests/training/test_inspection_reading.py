@@ -13,7 +13,7 @@ from attnscope.records.runs import (
     InspectionsShown,
     ShowInspections,
 )
-from attnscope.training.techniques import FILE, MOST_STEPS, InspectionsReader, history_of
+from attnscope.training.techniques import INSPECTIONS, MOST_STEPS, InspectionsReader, history_of
 from attnscope.workers.engine import Engine
 
 
@@ -32,7 +32,7 @@ def look(step: int, layers: tuple[str, ...] = ("tokens", "head")) -> Inspection:
 
 
 def write(folder: Path, *looks: Inspection, mode: str = "a") -> None:
-    with (folder / FILE).open(mode) as stream:
+    with (folder / INSPECTIONS).open(mode) as stream:
         stream.writelines(json.dumps(asdict(found)) + "\n" for found in looks)
 
 
@@ -49,13 +49,13 @@ def test_that_only_what_was_appended_is_read_again_and_half_a_line_waits(tmp_pat
     assert reader.version == 0
     write(tmp_path, look(1), look(2))
     whole = json.dumps(asdict(look(3))) + "\n"
-    with (tmp_path / FILE).open("a") as stream:
+    with (tmp_path / INSPECTIONS).open("a") as stream:
         stream.write(whole[:40])
     assert read(reader, tmp_path) == [1, 2]
-    with (tmp_path / FILE).open("a") as stream:
+    with (tmp_path / INSPECTIONS).open("a") as stream:
         stream.write(whole[40:])
     assert read(reader, tmp_path) == [1, 2, 3]
-    assert reader.version == os.path.getsize(tmp_path / FILE)
+    assert reader.version == os.path.getsize(tmp_path / INSPECTIONS)
 
 
 def test_that_a_resumed_run_counts_by_its_later_looks_and_a_replaced_file_begins_anew(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_that_a_resumed_run_counts_by_its_later_looks_and_a_replaced_file_begins
     assert read(reader, tmp_path) == [1, 2]
     write(tmp_path, look(7), mode="w")
     assert read(reader, tmp_path) == [7]
-    (tmp_path / FILE).unlink()
+    (tmp_path / INSPECTIONS).unlink()
     assert read(reader, tmp_path) == []
 
 

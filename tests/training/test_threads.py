@@ -110,7 +110,7 @@ def test_that_a_kept_way_is_read_as_it_was(way: Way, tmp_path: Path) -> None:
 
 
 def test_that_a_number_kept_by_an_older_version_is_of_threads_in_products(tmp_path: Path) -> None:
-    (tmp_path / descent.NAME).write_bytes(b"2\n")
+    (tmp_path / descent.THREADS_NAME).write_bytes(b"2\n")
     assert kept_way(tmp_path) == TWO
 
 
@@ -118,7 +118,7 @@ def test_that_a_number_kept_by_an_older_version_is_of_threads_in_products(tmp_pa
     "text", [b"", b"many", b"-3", b"1e9", b"\xff\xfe", b"2 4", b" by rows", b"0 by rows"]
 )
 def test_that_a_number_that_cannot_be_is_tried_anew(text: bytes, tmp_path: Path) -> None:
-    (tmp_path / descent.NAME).write_bytes(text)
+    (tmp_path / descent.THREADS_NAME).write_bytes(text)
     assert kept_way(tmp_path) is None
 
 
