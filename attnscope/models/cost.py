@@ -37,6 +37,7 @@ of w bytes, and for a moment their logits and gradients beside them. Of recurren
 of d_model are counted, to within a fifth.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -254,8 +255,10 @@ def foreign_cost(network: HuggingFaceNetwork, model: Model, n_tokens: int) -> Co
         site.n_heads * (widths.of_site.get(site.key) or 2 * (d_head or 0)) for site in model.sites
     ]  # of queries and values
     parts = [("matrices", round(2 * (n_tokens * found.a_token + found.once)))]
-    is_known = all(n_columns)
-    if is_known:
+    n_layers = max(Counter(site.stack for site in model.sites).values(), default=0)
+    has_others = n_layers < (getattr(network.module.config, "num_hidden_layers", None) or 0)  # recurrences
+    is_known = all(n_columns) and not has_others
+    if all(n_columns):
         parts.append(("attention", 2 * n_tokens * n_tokens * sum(n_columns)))
     return Cost(n_tokens=n_tokens, parts=tuple(parts), is_whole=is_known and found.is_whole)
 

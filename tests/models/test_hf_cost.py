@@ -85,3 +85,13 @@ def test_that_operations_told_are_those_torch_counts(build, tmp_path: Path) -> N
     cost = count_cost(model, len(inputs.source))
     assert cost.is_whole
     assert cost.forward == counter.get_total_flops()
+
+
+def test_that_layers_without_attention_are_said_to_be_left_out(tmp_path: Path) -> None:
+    config = hf.RecurrentGemmaConfig(
+        num_hidden_layers=3, vocab_size=300, hidden_size=16, intermediate_size=64, num_attention_heads=2,
+        head_dim=8, lru_width=16, attention_window_size=8,
+    )  # fmt: skip
+    made = hf.RecurrentGemmaForCausalLM(config)
+    hf_tiny.fill(made.eval())
+    assert not count_cost(load(save_folder(tmp_path / "m", made, byte_tokenizer()), "cpu"), 20).is_whole
