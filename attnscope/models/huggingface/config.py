@@ -43,6 +43,11 @@ MAX_LAYERS = 1_024
 MAX_COUNT = 100_000
 """Most labels, experts, blocks, …: the library makes an object of each."""
 MAX_SIZE = 2**31 - 1
+_ROUNDS = frozenset(
+    "num_hashes lsh_num_chunks_before lsh_num_chunks_after local_num_chunks_before local_num_chunks_after "
+    "block_sizes block_repeats".split()
+)
+"""How often Reformer and Funnel go over a text, or a chunk: as few as layers, or a pass takes hours."""
 _CODE_KEYS = frozenset(
     "auto_map custom_pipelines trust_remote_code kernel_config use_kernels fusion_config distributed_config "
     "transformers_weights adapter_kwargs".split()
@@ -167,11 +172,13 @@ def _check_sizes(values: dict[str, Any], where: str) -> None:
 
 def _check_counts(values: dict[str, Any], where: str) -> None:
     for key, value in values.items():
-        if not key.startswith("num_") and not any(word in key for word in ("depth", "expert", "layer")):
+        is_count = key.startswith("num_") or any(word in key for word in ("depth", "expert", "layer"))
+        if not is_count and key not in _ROUNDS:
             continue
+        most = MAX_LAYERS if key in _ROUNDS else MAX_COUNT
         for item in _flat(value):
-            if isinstance(item, int) and abs(item) > MAX_COUNT:
-                raise _refuse(where, f"{key} is {str(item)[:40]}", expected=f"at most {MAX_COUNT}")
+            if isinstance(item, int) and abs(item) > most:
+                raise _refuse(where, f"{key} is {str(item)[:40]}", expected=f"at most {most}")
 
 
 def _flat(value: Any) -> Iterator[Any]:
