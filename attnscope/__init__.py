@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from attnscope.analysis.importance import importance as importance
     from attnscope.analysis.measures import measure as measure
     from attnscope.analysis.pruning_curve import pruning_curve as pruning_curve
-    from attnscope.asking import ask as ask
+    from attnscope.drawing import ask as ask
     from attnscope.drawing import curves_figure as curves_figure
     from attnscope.drawing import graph_figure as graph_figure
     from attnscope.drawing import inside_figure as inside_figure
@@ -191,7 +191,7 @@ _HOMES = {
     "Trace": "attnscope.trace.trace",
     "UseMask": "attnscope.records.interventions",
     "WriteSettings": "attnscope.records.outputs",
-    "ask": "attnscope.asking",
+    "ask": "attnscope.drawing",
     "curves_figure": "attnscope.drawing",
     "demo_models": "attnscope.models.opening",
     "figure": "attnscope.figures.figure",

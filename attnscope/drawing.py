@@ -1,43 +1,46 @@
-"""Figures from Python: graphs, positions, curves, scaling laws, and figure files drawn again."""
+"""From Python: graphs, positions, curves, scaling laws, figure files drawn again, answers to questions."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Unpack, get_args
 
 from attnscope.analysis.influence import attention_graph
+from attnscope.analysis.model_reading import ask_model
 from attnscope.analysis.one_head import look_inside
 from attnscope.analysis.positions import MAX_POSITIONS, NAMES, position_checks, position_tables
 from attnscope.counting import plural
 from attnscope.errors import UserError, of_wrong_kind
+from attnscope.fields import with_values
+from attnscope.figures.charts import PARTS, scaling_charts, seed_chart, shown_charts
 from attnscope.figures.figure import Figure, draw_wanted, ensure_gui, on_page
 from attnscope.figures.figure_file import SavedFigure, read_figure_file
 from attnscope.figures.page import PageOptions, PaperOptions
 from attnscope.figures.paint_inside import paper_height_mm
 from attnscope.figures.plain import plain_text, shorten
-from attnscope.figures.run_charts import PARTS, scaling_charts, seed_chart, shown_charts
+from attnscope.figures.shown_maps import Wanted
 from attnscope.figures.spec import PAGE_MM, Caption, FigureSpec
-from attnscope.figures.traced import Wanted
 from attnscope.figures.views import VIEWS
+from attnscope.figures.views.answer import AnswerFigure
 from attnscope.figures.views.curves import CurvesFigure
 from attnscope.figures.views.graph import GraphFigure
 from attnscope.figures.views.head import HeadFigure
 from attnscope.figures.views.inside import InsideFigure, InsidePart
-from attnscope.models import Model
-from attnscope.models.model import GateSetting
+from attnscope.models.model import Changes, GateSetting, Model
 from attnscope.models.recording.opening import open_named
 from attnscope.options import spelled_out
+from attnscope.questions import question_named
 from attnscope.records.causes import DEFAULT_THRESHOLD
-from attnscope.records.charts import Chart
-from attnscope.records.sites import HeadName, Stack, head_named
+from attnscope.records.charts import Answer, CellMap, Chart, NumberTable
+from attnscope.records.interventions import as_interventions
+from attnscope.records.sites import Gates, HeadName, Stack, gates_named, head_named
 from attnscope.trace import Trace
 from attnscope.training import read_run
 from attnscope.training.summaries import find_runs, read_runs, short_names
-from attnscope.viewmodels.causes.inside_words import Step
-from attnscope.viewmodels.training.overlaid_curves import Drawing, Quantity, ShownRun
+from attnscope.viewmodels.causes.inside import Step
 from attnscope.viewmodels.training.recipe_text import settings_of
 from attnscope.viewmodels.training.run_curves import RunAxis, RunCurves
-from attnscope.viewmodels.training.scaling import MIN_POINTS
+from attnscope.viewmodels.training.runs_compared import MIN_POINTS, Drawing, Quantity, ShownRun
 
 _SMOOTHING = 0.9
 _FOREIGN_POSITIONS, _WIDTH = 1024, 64
@@ -345,3 +348,97 @@ def _shown_run(run: Path, name: str, colour: int) -> ShownRun:
         axis=RunAxis(curves),
         objective=dict(settings_of(record.recipe)).get("objective.kind", ""),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The answer to one question; a notebook draws it."""
+
+    title: str
+    answer: Answer
+    caption: Caption
+
+    def __repr__(self) -> str:
+        """The sentence that states what was found."""
+        return f"{self.title}: {self.answer.sentence}"
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in one sentence."""
+        return self.answer.sentence
+
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        """Curves: `chart.series[0].xs` and `.ys` are arrays."""
+        return self.answer.charts
+
+    @property
+    def maps(self) -> tuple[CellMap, ...]:
+        """Maps of numbers: `values` [n_rows, n_columns]."""
+        return self.answer.cells
+
+    @property
+    def tables(self) -> tuple[NumberTable, ...]:
+        """Tables: `columns` and `rows`."""
+        return self.answer.tables
+
+    @spelled_out
+    def figure(
+        self, *, title: str | None = None, has_caption: bool = True, **paper: Unpack[PaperOptions]
+    ) -> Figure:
+        """The answer as a figure; the page is as in `attnscope.figure`."""
+        spec = AnswerFigure(
+            charts=self.charts,
+            cells=self.maps,
+            tables=self.tables,
+            title=self.title if title is None else title,
+            caption=self.caption,
+        )
+        return on_page(spec, has_caption=has_caption, **paper)
+
+    def save(self, path: str | Path) -> Path:
+        """Write SVG, PDF, PNG, CSV, NPZ, an HTML page or a figure file, by the ending; returns the path."""
+        return self.figure().save(path)
+
+    def _repr_svg_(self) -> str:
+        return self.figure().render("svg").decode()
+
+
+def ask(
+    name: str,
+    model: Model,
+    text: str,
+    target: str | None = None,
+    *,
+    head: HeadName | None = None,
+    gates: GateSetting = None,
+    interventions: Changes = (),
+    **options: object,
+) -> Asked:
+    """The answer to a question, such as `residual-stream`, about a model and a text.
+
+    `name` is the question's; `attnscope ask` lists the questions with their options, which are given in
+    `options`. `head` is the head that is asked about, where the question is about one (default: the model's
+    first). Raises UserError for an unknown question or option, and for a model that has no such part.
+    """
+    if not isinstance(model, Model):
+        raise of_wrong_kind(model, "model", "a model", "Open one: attnscope.load(name).")
+    question = question_named(name)
+    answer = ask_model(
+        question,
+        model,
+        text,
+        target,
+        options=with_values(question.options, options),
+        head=None if head is None else head_named(head, model.sites),
+        gates=gates if gates is None or isinstance(gates, Gates) else gates_named(gates, model.sites),
+        interventions=as_interventions(interventions, model.sites),
+    )
+    info = model.info
+    caption = Caption(model=info.name, sha256=info.sha256, text=text, target=target)
+    return Asked(question.title, answer, replace(caption, note=caption_note(answer)))
+
+
+def caption_note(answer: Answer) -> str:
+    """What stands under a figure of an answer."""
+    return " ".join(filter(None, (answer.sentence, answer.note)))

@@ -20,7 +20,7 @@ from typing import Any
 from attnscope.errors import LoadError
 from attnscope.paths import resources_folder
 from attnscope.records.models import Sample
-from attnscope.strict_toml import parse_toml, read_toml_text
+from attnscope.strict import parse_toml, read_toml_text
 
 ABOUT = "about.toml"
 _LIBRARIES = {"hf": "transformers"}

@@ -21,7 +21,7 @@ from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
 from attnscope.errors import LoadError
 from attnscope.paths import sockets_folder
-from attnscope.strict_json import parse_object
+from attnscope.strict import parse_object
 
 MOST_BYTES = 16_384
 _MOST_LETTERS = 4_096

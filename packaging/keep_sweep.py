@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from attnscope.files import replace_file
 from attnscope.records.runs import RunLines
-from attnscope.strict_json import json_text
+from attnscope.strict import json_text
 from attnscope.training.summaries import read_runs, thinned
-from attnscope.viewmodels.training.scaling import SWEEPS, kept_sweep_path
+from attnscope.viewmodels.training.runs_compared import SWEEPS, kept_sweep_path
 
 _N_POINTS = 50
 

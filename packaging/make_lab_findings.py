@@ -33,7 +33,7 @@ from attnscope.records.experiments import (
     WritingQuestion,
 )
 from attnscope.records.modifications import GROUPS
-from attnscope.strict_json import json_text
+from attnscope.strict import json_text
 from attnscope.workers.serve_models import experiment_news
 
 

@@ -12,7 +12,7 @@ from attnscope.records.models import ModelInfo
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Tokens
 from attnscope.viewmodels.compare.state import CompareState
-from attnscope.viewmodels.maps.aggregation import stack_tokens
+from attnscope.viewmodels.maps.aspect import stack_tokens
 from attnscope.viewmodels.query import Requests
 
 

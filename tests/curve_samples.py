@@ -16,7 +16,7 @@ from attnscope.records.importance import (
 )
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.sites import HeadRef
-from attnscope.viewmodels.heads.pruning_curves import CurvesState
+from attnscope.viewmodels.heads.pruning import CurvesState
 from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.query import Requests
 

@@ -14,8 +14,7 @@ from attnscope.records.charts import CellMap, Chart, NumberTable, Series
 from attnscope.records.maps import HeadMap, Picture, PositionCheck, PositionTable, SiteGrid
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.compare.difference import ComparedMaps, compare_maps
-from attnscope.viewmodels.maps.alignment import align_tokens
+from attnscope.viewmodels.compare.difference import ComparedMaps, align_tokens, compare_maps
 
 
 def tokens(*pieces: str) -> tuple[Token, ...]:

@@ -17,8 +17,8 @@ from attnscope.records.outputs import (
     WrittenToken,
 )
 from attnscope.records.tokens import Token, Tokens
+from attnscope.viewmodels.generation import GenerationState
 from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.writing.state import GenerationState
 
 WORDS = ("on", "the", "mat")
 

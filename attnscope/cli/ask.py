@@ -15,7 +15,7 @@ from attnscope.fields import fields_of, help_rows, values_of, with_texts
 from attnscope.questions import QUESTIONS, Question, question_named
 
 if TYPE_CHECKING:
-    from attnscope.asking import Asked
+    from attnscope.drawing import Asked
     from attnscope.records.charts import Answer, NumberTable
 
 _MOST_WIDE, _MOST_WIDE_LAST = 24, 90
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.text is None or not arguments.text.strip():
         raise UserError("There is no text to look at.", expected="at least one word after --text")
     options: dict[str, Any] = dict(values_of(with_texts(question.options, arguments.set)))
-    from attnscope.asking import ask
+    from attnscope.drawing import ask
 
     model = open_model(arguments)
     found = ask(

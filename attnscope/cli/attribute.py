@@ -15,9 +15,9 @@ from attnscope.cli.inputs import (
     refuse_second,
 )
 from attnscope.cli.terminal import say, say_error, say_json
+from attnscope.counting import csv_text
 from attnscope.errors import UserError
 from attnscope.files import replace_file
-from attnscope.table_text import csv_text
 
 if TYPE_CHECKING:
     from attnscope.models import Model

@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Remove, measure, print, write."""
     rankings = parse_rankings(arguments.rankings)
     from attnscope.analysis.pruning_curve import CurveChoices, pruning_curves
-    from attnscope.figures.head_charts import csv_of_curves, pruning_chart
+    from attnscope.figures.charts import csv_of_curves, pruning_chart
 
     model = open_model(arguments)
     samples, source = read_samples(arguments, model)

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 
 from attnscope import boot
 from attnscope.cli.arguments import note_given, real, whole
-from attnscope.cli.figure_again import draw_again
-from attnscope.cli.figure_many import add_batch_arguments, add_panel_arguments, draw_each, draw_panels
+from attnscope.cli.figure_many import (
+    add_batch_arguments,
+    add_panel_arguments,
+    draw_again,
+    draw_each,
+    draw_panels,
+)
 from attnscope.cli.figure_options import (
     add_aspect_arguments,
     add_look_arguments,
@@ -399,7 +404,7 @@ def _hints(spec: "FigureSpec") -> str:
 
 def even_hint(spec: "FigureSpec") -> str:
     """What to do where the scale up to 1 shows all maps in one colour; empty otherwise."""
-    from attnscope.figures.caption import evenness
+    from attnscope.figures.words_and_numbers import evenness
 
     words = evenness(spec)
     return f"; {words}, --scale head shows the differences" if words else ""

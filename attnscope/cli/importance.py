@@ -15,11 +15,10 @@ from attnscope.cli.inputs import (
     tell_progress,
 )
 from attnscope.cli.terminal import say, say_error, say_json
-from attnscope.counting import plural
+from attnscope.counting import csv_text, plural
 from attnscope.files import replace_file
 from attnscope.records.importance import RANKINGS, Importance, LearnedGates
 from attnscope.records.intervals import interval_said
-from attnscope.table_text import csv_text
 
 if TYPE_CHECKING:
     from attnscope.analysis.batches import Sample
@@ -52,7 +51,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Score, print, write."""
-    from attnscope.figures.head_charts import importance_chart
+    from attnscope.figures.charts import importance_chart
 
     idle = sorted(given_options(arguments) & _idle_options(arguments.ranking))
     if idle:
@@ -93,7 +92,7 @@ def _idle_options(ranking: str) -> set[str]:
 
 def table_of_scores(found: Importance) -> str:
     """The heads, most important first, with their intervals, and what the numbers count."""
-    from attnscope.figures.head_charts import score_unit
+    from attnscope.figures.charts import score_unit
 
     lines = [f"{'head':<16}{'value':>12}{'low':>12}{'high':>12}"]
     for score in sorted(found.scores, key=lambda one: -one.value):

@@ -7,8 +7,8 @@ from attnscope.cli.arguments import output_file, token_place, whole
 from attnscope.cli.attribute import check_text, read_target
 from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates
 from attnscope.cli.terminal import say, say_json
+from attnscope.counting import csv_text
 from attnscope.files import replace_file
-from attnscope.table_text import csv_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -214,7 +214,7 @@ def preset_row(name: str) -> "PresetRow | None":
 
 def recipe_of(name: str) -> str:
     """What `read_recipe` is given for a word: the text of a preset's recipe, else the word itself."""
-    from attnscope.viewmodels.training.preset_recipe import new_recipe
+    from attnscope.viewmodels.training.recipe_text import new_recipe
 
     row = preset_row(name)
     return name if row is None else new_recipe(row)

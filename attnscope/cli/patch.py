@@ -12,9 +12,9 @@ from attnscope.cli.inputs import (
     tell_progress,
 )
 from attnscope.cli.terminal import say, say_json
+from attnscope.counting import csv_text
 from attnscope.errors import UserError
 from attnscope.files import replace_file
-from attnscope.table_text import csv_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

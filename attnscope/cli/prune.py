@@ -13,7 +13,7 @@ from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.records.importance import ModelSize, PruningReport, SpeedChange
 from attnscope.records.sites import Gates, HeadRef, Site, Stack, check_heads
-from attnscope.strict_json import as_object, read_json
+from attnscope.strict import as_object, read_json
 
 if TYPE_CHECKING:
     from attnscope.models import Model

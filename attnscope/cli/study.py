@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         if getattr(arguments, option) and option not in card.takes:
             raise UserError(f"The study {card.name} does not use {flag}.", action=f"Leave out {flag}.")
     application = boot.offscreen_application()
-    from attnscope.studies.writing import make_folder, signed, study_table, write_study
+    from attnscope.studies.making import make_folder, signed, study_table, write_study
 
     make_folder(arguments.out)
     started_at = time.monotonic()
@@ -91,7 +91,7 @@ def _list(*, is_json: bool) -> int:
 
 
 def _tell(study: Study, is_quick: bool) -> None:
-    from attnscope.studies.writing import agreement_text, ours_text
+    from attnscope.studies.making import agreement_text, ours_text
 
     say(f"{study.name}: {study.question}")
     for one in study.comparisons:

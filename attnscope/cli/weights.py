@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(found.parts[0].refusal)
     _write(arguments, model, found)
     if arguments.json:
-        from attnscope.figures.head_charts import json_of_weights
+        from attnscope.figures.charts import json_of_weights
 
         say_json(json_of_weights(found, model.info.name))
         return 0
@@ -82,7 +82,7 @@ def _cut(found: "HeadWeightsFound", top: int) -> "HeadWeightsFound":
 
 
 def _write(arguments: argparse.Namespace, model: "Model", found: "HeadWeightsFound") -> None:
-    from attnscope.figures.head_charts import csv_of_pairs, weights_charts
+    from attnscope.figures.charts import csv_of_pairs, weights_charts
 
     if arguments.csv is not None:
         replace_file(arguments.csv, csv_of_pairs(found).encode())

@@ -14,7 +14,6 @@ from PySide6.QtGui import QGuiApplication
 from attnscope.counting import listed, plural, there_are
 from attnscope.errors import UserError, of_wrong_kind
 from attnscope.figures import export
-from attnscope.figures.caption import gate_words
 from attnscope.figures.colours import LIGHT, ColourMap, lut
 from attnscope.figures.export import render
 from attnscope.figures.figure_checks import check_about, check_look
@@ -23,20 +22,20 @@ from attnscope.figures.notebook import Axes, notebook_html
 from attnscope.figures.page import PageOptions, PaperOptions, page_of, sized
 from attnscope.figures.plain import plain_piece, plain_text, shorten
 from attnscope.figures.raster import scale_peaks
-from attnscope.figures.shown_maps import as_drawn, common_peak
+from attnscope.figures.shown_maps import DrawnTrace, OtherSide, Wanted, as_drawn, common_peak
 from attnscope.figures.spec import MM_PER_INCH, Caption, FigureOrigin, FigureSpec, check_spec
 from attnscope.figures.style import MapStyle, Scale, Turn
 from attnscope.figures.token_axis import axis_names
-from attnscope.figures.traced import DrawnTrace, OtherSide, Wanted
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.grid import GridFigure
 from attnscope.figures.views.head import HeadFigure
 from attnscope.figures.views.panels import PanelsFigure, panels_of
 from attnscope.figures.views.picture import PictureFigure, PicturePart
+from attnscope.figures.words_and_numbers import gate_words
 from attnscope.options import filled, picked, spelled_out
 from attnscope.records.maps import Picture
 from attnscope.records.sites import HeadName, Rows, Stack, head_named
-from attnscope.viewmodels.maps.alignment import Way
+from attnscope.viewmodels.compare.difference import Way
 from attnscope.viewmodels.maps.aspect import Aspect, Blend, Block, Hidden, Over
 
 # A figure on axes of matplotlib, which is not needed for anything else and imported only here.

@@ -12,9 +12,8 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QPainter
 
 from attnscope.errors import UserError
-from attnscope.figures.caption import caption_lines
-from attnscope.figures.colour_bar import WIDTH_PX
 from attnscope.figures.colours import LIGHT, Palette
+from attnscope.figures.map_layout import BAR_WIDTH_PX
 from attnscope.figures.plain import plain_text
 from attnscope.figures.shown_maps import as_drawn
 from attnscope.figures.spec import (
@@ -28,6 +27,7 @@ from attnscope.figures.spec import (
     FigureT,
 )
 from attnscope.figures.style import LARGE_PX, LINE_PX, SMALL_PX, font, paper_type, value_px, wrapped
+from attnscope.figures.words_and_numbers import caption_lines
 
 PresetName = Literal["single", "one-and-half", "double", "slide"]
 
@@ -51,7 +51,7 @@ class PageOptions(PaperOptions, total=False):
 
 _TOLERANCE_MM = 0.06
 _LEAST_BODY_PX = 120.0
-_BAR_PX = WIDTH_PX + 18.0
+_BAR_PX = BAR_WIDTH_PX + 18.0
 _MARGIN_PX = 12.0
 _TITLE_LINE_PX = 23.0
 

@@ -8,10 +8,16 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
-from attnscope.figures import colour_bar
-from attnscope.figures.colour_bar import ColourBar, paint_colour_bar
 from attnscope.figures.colours import Palette, argb, difference_map
-from attnscope.figures.map_layout import MARGIN_PX, MapLayout, cells_height, map_layout
+from attnscope.figures.map_layout import (
+    BAR_WIDTH_PX,
+    MARGIN_PX,
+    ColourBar,
+    MapLayout,
+    cells_height,
+    map_layout,
+    paint_colour_bar,
+)
 from attnscope.figures.paint_map import paint_axis_names, paint_codes, paint_highlight, paint_values
 from attnscope.figures.plain import plain_text
 from attnscope.figures.raster import (
@@ -137,7 +143,7 @@ def _cell_px(layout: DifferenceLayout) -> float:
 
 
 def _in_a_row(rect: QRectF, shown: ComparedMaps, view: QRectF | None) -> DifferenceLayout:
-    bar = type_px(colour_bar.WIDTH_PX) + _BAR_GAP_PX
+    bar = type_px(BAR_WIDTH_PX) + _BAR_GAP_PX
     width = max((rect.width() - 2 * bar) / 3, 40.0)
     first = _panel(QRectF(rect.left(), rect.top(), width, rect.height()), shown, view)
     second = _moved(first, width, 0.0)
@@ -147,7 +153,7 @@ def _in_a_row(rect: QRectF, shown: ComparedMaps, view: QRectF | None) -> Differe
 
 
 def _above_each_other(rect: QRectF, shown: ComparedMaps, view: QRectF | None) -> DifferenceLayout:
-    bar = type_px(colour_bar.WIDTH_PX) + _BAR_GAP_PX
+    bar = type_px(BAR_WIDTH_PX) + _BAR_GAP_PX
     width, height = max((rect.width() - bar) / 2, 40.0), rect.height() / 2
     first = _panel(QRectF(rect.left(), rect.top(), width, height), shown, view)
     ends = (rect.left() + width, rect.right(), rect.right())
@@ -155,7 +161,7 @@ def _above_each_other(rect: QRectF, shown: ComparedMaps, view: QRectF | None) ->
 
 
 def _in_a_column(rect: QRectF, shown: ComparedMaps, view: QRectF | None) -> DifferenceLayout:
-    bar = type_px(colour_bar.WIDTH_PX) + _BAR_GAP_PX
+    bar = type_px(BAR_WIDTH_PX) + _BAR_GAP_PX
     width, height = max(rect.width() - bar, 40.0), rect.height() / 3
     first = _panel(QRectF(rect.left(), rect.top(), width, height), shown, view)
     second, delta = _moved(first, 0.0, height), _moved(first, 0.0, 2 * height)
@@ -167,14 +173,14 @@ _ARRANGEMENTS = (_in_a_row, _above_each_other, _in_a_column)
 
 def _panel(rect: QRectF, shown: ComparedMaps, view: QRectF | None) -> MapLayout:
     """One map without a bar; turned labels may lean out of it, over the empty corner of what is beside."""
-    wider = rect.adjusted(0, 0, type_px(colour_bar.WIDTH_PX) + _PANEL_GAP_PX, 0)
+    wider = rect.adjusted(0, 0, type_px(BAR_WIDTH_PX) + _PANEL_GAP_PX, 0)
     return map_layout(wider, shown.queries, shown.keys, view=view)
 
 
 def _with_bars(
     first: MapLayout, second: MapLayout, delta: MapLayout, ends: tuple[float, float, float]
 ) -> DifferenceLayout:
-    width = type_px(colour_bar.WIDTH_PX)
+    width = type_px(BAR_WIDTH_PX)
     bars = [
         QRectF(panel.cells.right() + _BAR_GAP_PX, panel.cells.top(), width, max(panel.cells.height(), 120.0))
         for panel in (second, delta)

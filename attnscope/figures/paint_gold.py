@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
 from attnscope.figures.map_layout import MapLayout
 from attnscope.figures.paint_tiles import TileLayout, part_rect
 from attnscope.records.findings import GoldCell
-from attnscope.viewmodels.maps.map_window import MapWindow
+from attnscope.viewmodels.maps.map_tiles import MapWindow
 
 _DARK, _BRIGHT = QColor("#10131a"), QColor("#ffffff")
 _DARK_PX, _BRIGHT_PX = 3.6, 1.6

@@ -21,7 +21,7 @@ from attnscope.figures.raster import cells_image, code_colours, image_size
 from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.figures.token_axis import AxisLabels, Span, paint_rows, stride_for, widest
 from attnscope.records.maps import HeadInside
-from attnscope.viewmodels.causes.inside_words import (
+from attnscope.viewmodels.causes.inside import (
     Step,
     check_words,
     column_words,

@@ -7,9 +7,15 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
-from attnscope.figures.colour_bar import ColourBar, paint_colour_bar, weight_ticks
 from attnscope.figures.colours import Palette, ink_on, lut
-from attnscope.figures.map_layout import MapLayout, map_layout, whole_view
+from attnscope.figures.map_layout import (
+    ColourBar,
+    MapLayout,
+    map_layout,
+    paint_colour_bar,
+    weight_ticks,
+    whole_view,
+)
 from attnscope.figures.plain import isolated, plain_piece, query_words
 from attnscope.figures.raster import (
     FIRST_COLOUR,

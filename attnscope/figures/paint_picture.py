@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
-from attnscope.figures.colour_bar import WIDTH_PX, ColourBar, paint_colour_bar
 from attnscope.figures.colours import Palette, lut
+from attnscope.figures.map_layout import BAR_WIDTH_PX, ColourBar, paint_colour_bar
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.raster import image_from_words, image_size
 from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, MapStyle, font, text_width, type_px
@@ -115,7 +115,7 @@ def picture_layout(
     `names` are those of the special tokens.
     """
     heading, chip = type_px(_HEADING_PX), type_px(_CHIP_PX)
-    bar_px = type_px(WIDTH_PX) + _GAP_PX if has_bar else 0.0
+    bar_px = type_px(BAR_WIDTH_PX) + _GAP_PX if has_bar else 0.0
     below = chip + 8.0 if names else 0.0
     title = QRectF(
         rect.left() + _MARGIN_PX, rect.top() + 8.0, rect.width() - 2 * _MARGIN_PX, type_px(_TITLE_PX)
@@ -132,7 +132,7 @@ def picture_layout(
         keys = query.translated(query.width() + _GAP_PX, 0)
     else:
         keys = query.translated(0, height + below + _GAP_PX + heading)
-    bar = QRectF(keys.right() + _GAP_PX, keys.top(), type_px(WIDTH_PX), max(keys.height(), 60.0))
+    bar = QRectF(keys.right() + _GAP_PX, keys.top(), type_px(BAR_WIDTH_PX), max(keys.height(), 60.0))
     return PictureLayout(
         title=title,
         query=query,
@@ -146,7 +146,7 @@ def picture_layout(
 
 def natural_picture_height(width: float, picture: Picture, *, has_bar: bool = True) -> float:
     """How high both sides are beside each other at a width."""
-    bar_px = type_px(WIDTH_PX) + _GAP_PX if has_bar else 0.0
+    bar_px = type_px(BAR_WIDTH_PX) + _GAP_PX if has_bar else 0.0
     side = (width - 2 * _MARGIN_PX - bar_px - _GAP_PX) / 2
     below = type_px(_CHIP_PX) + 8.0 if picture.n_first else 0.0
     high = _height(side, 1e6, picture.pixels.shape[1] / picture.pixels.shape[0])

@@ -11,10 +11,15 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QImage, QPainter, QPen, QPixmap
 
-from attnscope.figures import colour_bar
-from attnscope.figures.colour_bar import ColourBar, paint_colour_bar, weight_ticks
 from attnscope.figures.colours import Palette, ink_on, lut
-from attnscope.figures.map_layout import MARGIN_PX, TITLE_PX
+from attnscope.figures.map_layout import (
+    BAR_WIDTH_PX,
+    MARGIN_PX,
+    TITLE_PX,
+    ColourBar,
+    paint_colour_bar,
+    weight_ticks,
+)
 from attnscope.figures.paint_map import weight_text
 from attnscope.figures.raster import FIRST_COLOUR, code_colours
 from attnscope.figures.style import LARGE_PX, SMALL_PX, MapStyle, font, text_width, type_px
@@ -22,7 +27,7 @@ from attnscope.figures.token_axis import AxisLabels, Span, axis_names, column_tu
 from attnscope.records.sites import Gates, gate_note
 from attnscope.records.tiles import MapTile
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.maps.map_window import MapWindow, Mark, ruler_marks, widest_text, window_on
+from attnscope.viewmodels.maps.map_tiles import MapWindow, Mark, ruler_marks, widest_text, window_on
 
 TICK_PX = 5.0
 PIECE_STEP_PX = 10.6
@@ -60,14 +65,14 @@ def tile_layout(rect: QRectF, n_queries: int, n_keys: int, *, has_pieces: bool =
         piece_room, column_room = type_px(10), 0.0
     left = inner.left() + number_room + piece_room
     top = inner.top() + TITLE_PX + type_px(14) + TICK_PX + column_room
-    right = inner.right() - colour_bar.WIDTH_PX - _GAP_PX
+    right = inner.right() - BAR_WIDTH_PX - _GAP_PX
     cells = QRectF(
         round(left), round(top), max(24.0, round(right - left)), max(24.0, round(inner.bottom() - top))
     )
     side = min(left - inner.left() - type_px(46), top - inner.top() - TITLE_PX - type_px(19))
     return TileLayout(
         cells=cells,
-        bar=QRectF(cells.right() + _GAP_PX, cells.top(), colour_bar.WIDTH_PX, cells.height()),
+        bar=QRectF(cells.right() + _GAP_PX, cells.top(), BAR_WIDTH_PX, cells.height()),
         title=QRectF(inner.left(), inner.top(), inner.width(), TITLE_PX),
         corner=QRectF(round(inner.left()), round(inner.top() + TITLE_PX), round(side), round(side)),
         piece_room=piece_room,

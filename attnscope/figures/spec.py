@@ -22,7 +22,7 @@ from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect
 
 if TYPE_CHECKING:
-    from attnscope.figures.traced import Wanted
+    from attnscope.figures.shown_maps import Wanted
 
 MIN_MM, MAX_MM = 20.0, 1200.0
 MIN_DPI, MAX_DPI = 36, 2400

@@ -34,19 +34,23 @@ from attnscope import __version__
 from attnscope.counting import bytes_text
 from attnscope.errors import LoadError
 from attnscope.files import replace_file
-from attnscope.hub.library import hub_address, hub_cache, hub_host, hub_token, require_network
 from attnscope.hub.shelf import (
     CONFIG,
     INDEX,
     PART_ENDING,
     WEIGHTS,
     bytes_here,
+    hub_address,
+    hub_cache,
+    hub_host,
+    hub_token,
     is_model_id,
     part_paths,
     repository_folder,
+    require_network,
 )
 from attnscope.records.models import DOWNLOAD_PREFIX, FetchStep, HubFile, ModelOffer
-from attnscope.strict_json import parse_object
+from attnscope.strict import parse_object
 
 TIMEOUT_S = 10.0
 _READ_BYTES = 1 << 16

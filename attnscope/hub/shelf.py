@@ -1,24 +1,113 @@
 """The shelf in resources/shelf.toml, read strictly: a person may add to it.
 
-Which models are on this computer: in the library's cache, or carried by an installed package.
+Which models are on this computer: in the cache of Hugging Face's library, or carried by an installed package.
+That library is kept off the network; what is downloaded goes through `fetching`, which can pause, resume and
+verify.
 """
 
+import importlib
 import importlib.util
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path, PurePosixPath
 from tomllib import TOMLDecodeError
+from typing import Any
+from urllib.parse import urlsplit
 
 from attnscope.codec import Codec, Fault, keys_of
 from attnscope.errors import LoadError
 from attnscope.files import sha256_of
-from attnscope.hub.library import hub_cache
 from attnscope.outside import read_outside
-from attnscope.paths import resources_folder
+from attnscope.paths import is_bundle, resources_folder
 from attnscope.records.models import HubFile, ShelfEntry, ShelfRow, unlisted
-from attnscope.strict_json import as_object, read_json
-from attnscope.strict_toml import parse_toml, read_toml_text
+from attnscope.strict import as_object, parse_toml, read_json, read_toml_text
+
+_INSTALL = "Install it with: pip install 'attnscope[hf]'"
+_OTHER_BUNDLE = (
+    "This bundle was built without it: take the one with -hf in its name, or install AttnScope for its own "
+    "Python with: pip install 'attnscope[hf]'"
+)
+
+
+def how_to_install() -> str:
+    """What to do where the library is missing: a bundle has no pip."""
+    return _OTHER_BUNDLE if is_bundle() else _INSTALL
+
+
+def import_hub() -> Any:
+    """The module `huggingface_hub`, offline and without telemetry; raises LoadError without it."""
+    try:
+        hub = importlib.import_module("huggingface_hub")
+        constants: Any = importlib.import_module("huggingface_hub.constants")
+    except ImportError as error:
+        raise missing_library("huggingface_hub", str(error)) from error
+    constants.HF_HUB_DISABLE_TELEMETRY = True
+    _is_offline_by_choice()
+    constants.HF_HUB_OFFLINE = True
+    return hub
+
+
+def require_network() -> None:
+    """Raises LoadError where the person's environment forbids the network, or the library is missing."""
+    import_hub()
+    if _is_offline_by_choice():
+        raise LoadError(
+            "Downloads are switched off by HF_HUB_OFFLINE.",
+            kind="offline",
+            expected="a model that is already on this computer",
+            action="Unset HF_HUB_OFFLINE and start again to download.",
+        )
+
+
+def hub_cache() -> Path:
+    """The folder of the library's cache; raises LoadError without the library."""
+    return Path(import_hub().constants.HF_HUB_CACHE)
+
+
+def hub_address() -> str:
+    """The address of the server, as HF_ENDPOINT names it; raises LoadError for what is none."""
+    address = str(import_hub().constants.ENDPOINT).rstrip("/")
+    try:
+        parts = urlsplit(address)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise LoadError(
+            f"HF_ENDPOINT is {address[:100]!r}.",
+            kind="endpoint",
+            expected="the address of a server, such as https://huggingface.co",
+            action="Correct it, or unset it, and start again.",
+        )
+    return address
+
+
+def hub_host() -> str:
+    """The name of the server, for people; raises LoadError."""
+    return urlsplit(hub_address()).netloc.rpartition("@")[2]
+
+
+def hub_token() -> str:
+    """What the person logged in to the Hub with; empty for nobody."""
+    return str(import_hub().get_token() or "")
+
+
+def missing_library(name: str, reason: str) -> LoadError:
+    """The error where an optional library is not there."""
+    return LoadError(
+        f"This is a Hugging Face model and the library {name} is not installed ({reason[:120]}).",
+        kind="library",
+        expected="transformers from 5.3 to below 6",
+        action=how_to_install(),
+    )
+
+
+@cache
+def _is_offline_by_choice() -> bool:
+    """Whether the person's environment forbids the network, looked at before anything here forbids it."""
+    return bool(importlib.import_module("huggingface_hub.constants").HF_HUB_OFFLINE)
+
 
 _FIELDS = keys_of(ShelfEntry)
 _CODEC = Codec()

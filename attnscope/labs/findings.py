@@ -20,7 +20,7 @@ from attnscope.records.experiments import (
     WarmupFinding,
     WritingFinding,
 )
-from attnscope.strict_json import as_object, read_json
+from attnscope.strict import as_object, read_json
 
 FINDINGS = Codec(is_strict=True, is_sparse=True, odd="texts")
 KEPT: dict[str, type[Finding]] = {

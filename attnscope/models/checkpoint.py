@@ -63,7 +63,7 @@ from attnscope.paths import resources_folder
 from attnscope.records.models import Form
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site
 from attnscope.schemes.objectives import OBJECTIVES, usual_objective
-from attnscope.strict_json import as_object, read_json
+from attnscope.strict import as_object, read_json
 from attnscope.text.tokenizer import Tokenizer
 from attnscope.trace.tensor_file import read_tensors, refuse_foreign, require_regular_file, write_tensors
 

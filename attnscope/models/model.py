@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnscope.counting import html_table
 from attnscope.errors import NotFiniteError, UserError
 from attnscope.models.checkpoint import write_model_folder
 from attnscope.models.inputs import Inputs, check_string, check_strings, with_pattern, with_segments
@@ -50,7 +51,6 @@ from attnscope.records.sites import (
     gates_named,
 )
 from attnscope.records.tokens import Token
-from attnscope.table_text import html_table
 from attnscope.trace.record import GateProbe, SiteRecord, TextRecord, TraceProbe
 from attnscope.trace.trace import Trace
 

@@ -8,11 +8,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.counting import html_table
 from attnscope.records.arrays import frozen_array
 from attnscope.records.interventions import Interventions
 from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
-from attnscope.table_text import html_table
 
 CellKind = Literal["weights", "signed", "kinds", "steps"]
 

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.counting import plural
+from attnscope.counting import csv_text, html_table, plural
 from attnscope.files import replace_file
 from attnscope.records.arrays import frozen_array
 from attnscope.records.intervals import interval_kind, interval_said, intervals_said
@@ -20,7 +20,6 @@ from attnscope.records.measures import Estimate, HeadCard, HeadTable, SpecialTok
 from attnscope.records.requests import CountedNews, Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.schemes.measures import ESTIMATED, TEXT_MEASURES
-from attnscope.table_text import csv_text, html_table
 
 Direction = Literal["to head", "to dependent"]
 """Whether the dependent looks at its head, or the head at its dependent."""

@@ -9,10 +9,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from attnscope.counting import plural
+from attnscope.counting import by_column, html_table, plural
 from attnscope.records.requests import News, Reply, Request
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack
-from attnscope.table_text import by_column, html_table
 
 Ranking = Literal["gradient", "leave-one-out", "learned", "random"]
 RANKINGS: tuple[Ranking, ...] = get_args(Ranking)

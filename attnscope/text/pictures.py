@@ -1,6 +1,6 @@
 """Pictures, each known by a text: drawn by the program, in a file of many, or in a file of its own.
 
-    star x12 y20 r9      drawn (`drawn.py`)
+    star x12 y20 r9      drawn (`shapes.py`)
     digits.npz#12        number 12, from 0, of the pictures of a file for numpy
     cat.png              a file of pixels
 
@@ -36,9 +36,9 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from attnscope.counting import listed
-from attnscope.drawn import drawn_picture, is_name
 from attnscope.errors import LoadError, UserError
 from attnscope.outside import read_outside
+from attnscope.shapes import drawn_picture, is_name
 from attnscope.text.corpora import MAX_LABEL_CHARACTERS, MAX_LABELS, PointedText, is_label, pointed_words
 
 if TYPE_CHECKING:

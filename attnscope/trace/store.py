@@ -25,7 +25,7 @@ from attnscope.records.models import Recorded
 from attnscope.records.outputs import Candidate, Output, OutputKind, Prediction
 from attnscope.records.sites import Gates, HeadRef, Site, SiteKey, tokens_of_site
 from attnscope.records.tokens import Token, Tokens, own_letters
-from attnscope.strict_json import as_object, parse_json
+from attnscope.strict import as_object, parse_json
 from attnscope.trace.check import SiteProof, prove_again
 from attnscope.trace.record import SiteRecord, TextRecord
 from attnscope.trace.tensor_file import MAX_HEADER_BYTES, read_tensors, write_tensors

@@ -29,7 +29,7 @@ from attnscope.errors import LoadError
 from attnscope.files import replace_file
 from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.outside import open_outside, regular_size, unreadable
-from attnscope.strict_json import as_object, parse_object
+from attnscope.strict import as_object, parse_object
 
 _N_BYTES = 512
 SAFE = "weights in the safetensors format"

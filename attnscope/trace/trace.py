@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscope.counting import plural
+from attnscope.counting import html_table, plural
 from attnscope.errors import SaveError, UserError, of_wrong_kind
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
 from attnscope.records.sites import (
@@ -30,7 +30,6 @@ from attnscope.records.sites import (
 )
 from attnscope.records.tiles import MAX_WHOLE_CELLS, MapTile, Part, is_long
 from attnscope.records.tokens import COPYABLE, Token, Tokens
-from attnscope.table_text import html_table
 from attnscope.trace.check import merge_proofs
 from attnscope.trace.pyramid import (
     MAX_EXACT_CELLS,

@@ -11,7 +11,7 @@ import torch
 from attnscope.errors import LoadError, meant
 from attnscope.paths import resources_folder
 from attnscope.records.runs import TrainingEvent
-from attnscope.strict_toml import read_toml_text
+from attnscope.strict import read_toml_text
 from attnscope.training.loop import TrainingRun
 from attnscope.training.parts import mended_recipe
 from attnscope.training.recipe import Recipe, parse_recipe, write_recipe

@@ -25,7 +25,7 @@ from attnscope.nn.own_module import OwnModule
 from attnscope.paths import resources_folder
 from attnscope.records.plans import BatchCell, BatchRow, FirstBatch
 from attnscope.schemes.objectives import OBJECTIVES
-from attnscope.strict_toml import read_toml_text
+from attnscope.strict import read_toml_text
 from attnscope.text.tokenizer import Tokenizer
 from attnscope.training.batches import batches_of_step
 from attnscope.training.data import Prepared, prepare

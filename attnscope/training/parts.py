@@ -22,7 +22,7 @@ from attnscope.nn.edits import Guide
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.tokenizers import KINDS
-from attnscope.strict_toml import parse_toml
+from attnscope.strict import parse_toml
 
 Value = str | int | float | bool
 Objective = Annotated[str, AllowedNames(OBJECTIVES)]

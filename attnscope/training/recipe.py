@@ -25,7 +25,7 @@ from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.scores import SCORES
 from attnscope.schemes.tokenizers import SPECIALS
-from attnscope.strict_toml import parse_toml
+from attnscope.strict import parse_toml
 from attnscope.text.examples import TOKENIZER_KIND, picture_shape_of, pointers_of, vectors_of
 from attnscope.text.pairs import joining_words
 from attnscope.text.tasks import TASKS, Task, labels_of, make_task, task_options, word_labels_of

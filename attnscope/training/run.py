@@ -57,8 +57,7 @@ from attnscope.records.runs import (
     Watched,
     loss_unit,
 )
-from attnscope.strict_json import parse_object
-from attnscope.strict_toml import read_toml_text
+from attnscope.strict import parse_object, read_toml_text
 from attnscope.training.parts import mended_recipe
 
 _MAX_METRICS_BYTES = 2**30

@@ -30,8 +30,7 @@ from attnscope.models.machine import wait_for
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.records.plans import Pace
 from attnscope.schemes.scores import SCORES
-from attnscope.strict_json import parse_object
-from attnscope.strict_toml import read_toml_text
+from attnscope.strict import parse_object, read_toml_text
 from attnscope.training.data import prepare
 from attnscope.training.descent import MOST_S, N_ROUNDS, Way, can_divide, ways_up_to
 from attnscope.training.distributed import ALONE

@@ -49,7 +49,7 @@ from attnscope.nn.own_module import OwnModule
 from attnscope.records.models import DOWNLOAD_PREFIX, is_download
 from attnscope.schemes.objectives import usual_objective
 from attnscope.schemes.positions import POSITIONS
-from attnscope.strict_json import as_object, read_json
+from attnscope.strict import as_object, read_json
 from attnscope.text.tokenizer import Tokenizer
 from attnscope.trace.tensor_file import read_shapes
 from attnscope.training.parts import Recipe, StartPart

@@ -40,8 +40,7 @@ from attnscope.records.runs import (
     TrainingEvent,
     Watched,
 )
-from attnscope.strict_json import as_object, read_json
-from attnscope.strict_toml import read_toml_text
+from attnscope.strict import as_object, read_json, read_toml_text
 from attnscope.training.optimizers import texts_until
 from attnscope.training.parts import mended_recipe
 from attnscope.training.recipe import Recipe, parse_recipe, tables_of

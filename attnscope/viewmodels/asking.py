@@ -1,6 +1,6 @@
 """The state of the panel *Ask*: which question is asked about the session's text, and its answer.
 
-Hears of the session, and asks, only while somebody looks. Must not import Qt.
+Hears of the session, and asks, only while somebody looks.
 """
 
 from collections.abc import Mapping

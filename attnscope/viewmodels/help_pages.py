@@ -2,7 +2,7 @@
 
 A page is a Markdown file whose first line is its title. Its links go to other pages (`help:name#heading`),
 tours (`tour:name`), pages of the program (`page:train`), labs (`lab:name`), questions (`ask:name`), recipes
-(`recipe:name`) and models that come with the program (`model:name`), nowhere else. Must not import Qt.
+(`recipe:name`) and models that come with the program (`model:name`), nowhere else.
 """
 
 import re

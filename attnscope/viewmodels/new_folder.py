@@ -1,7 +1,4 @@
-"""What stands in the way of a folder that is to be written: nothing, an older one, or somebody else's files.
-
-Must not import Qt.
-"""
+"""What stands in the way of a folder that is to be written: nothing, an older one, somebody else's files."""
 
 import os
 from dataclasses import dataclass

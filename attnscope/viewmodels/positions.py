@@ -1,7 +1,4 @@
-"""The state of the positions page: which encodings, how large, and the tables that have come.
-
-Must not import Qt. Requests go out through `requests`; replies come in through `handle`.
-"""
+"""The state of the positions page: which encodings, how large, and the tables that have come."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""How a state asks the worker: a question about what is looked at (`Query`), a long pass (`Job`). No Qt."""
+"""How a state asks the worker: a question about what is looked at (`Query`), a long pass (`Job`)."""
 
 from collections.abc import Callable
 from dataclasses import replace

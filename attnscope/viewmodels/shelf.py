@@ -1,6 +1,6 @@
 """The shelf of open models: what is chosen, what the Hub offers of it, and the download under way.
 
-Nothing is asked of the network but by `ask` and `download`. Must not import Qt.
+Nothing is asked of the network but by `ask` and `download`.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Every state behind the window, who asks whom, and the way of each reply back to who asked. No Qt."""
+"""Every state behind the window, who asks whom, and the way of each reply back to who asked."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -11,23 +11,18 @@ from attnscope.records.messages import ModelLoaded, Ready
 from attnscope.records.requests import Reply, Request
 from attnscope.viewmodels.asking import AskState
 from attnscope.viewmodels.causes.across_layers import AcrossState, GraphState
-from attnscope.viewmodels.causes.attributing import AttributingState
+from attnscope.viewmodels.causes.attribution_and_patching import AttributingState, PatchingState
 from attnscope.viewmodels.causes.inside import InsideState
 from attnscope.viewmodels.causes.layer_lens import LensState
-from attnscope.viewmodels.causes.patching import PatchingState
 from attnscope.viewmodels.compare.state import CompareState
-from attnscope.viewmodels.heads.aligning import AligningState
+from attnscope.viewmodels.generation import GenerationState
 from attnscope.viewmodels.heads.alike import AlikeState
 from attnscope.viewmodels.heads.head_weights import WeightsState
-from attnscope.viewmodels.heads.pruning import PruningState
-from attnscope.viewmodels.heads.pruning_curves import CurvesState
+from attnscope.viewmodels.heads.marks import AligningState, TintState
+from attnscope.viewmodels.heads.pruning import CurvesState, PruningState
 from attnscope.viewmodels.heads.state import HeadsState
-from attnscope.viewmodels.heads.tinting import TintState
-from attnscope.viewmodels.labs.experiments import ExperimentsState
-from attnscope.viewmodels.labs.merges import MergesState
-from attnscope.viewmodels.labs.states import LabStates
-from attnscope.viewmodels.labs.tokenizers import TokenizersState
-from attnscope.viewmodels.labs.vocabulary import VocabularyState
+from attnscope.viewmodels.labs.experiments import ExperimentsState, LabStates
+from attnscope.viewmodels.labs.tokenizers import MergesState, TokenizersState, VocabularyState
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.maps.picturing import PictureState
 from attnscope.viewmodels.positions import PositionsState
@@ -36,7 +31,6 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.shelf import ShelfState
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
-from attnscope.viewmodels.writing.state import GenerationState
 
 Post = Callable[[Request], None]
 

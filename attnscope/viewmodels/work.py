@@ -1,7 +1,6 @@
 """What is under way: every long job of the window with how far it is and how to stop it.
 
-The states of the pages know their own jobs; here they are collected, in the order they began. Must not
-import Qt.
+The states of the pages know their own jobs; here they are collected, in the order they began.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,9 +14,9 @@ from attnscope.counting import plural
 from attnscope.records.experiments import Question
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.compare.state import CompareState
+from attnscope.viewmodels.generation import GenerationState
 from attnscope.viewmodels.heads.alike import AlikeState
-from attnscope.viewmodels.heads.pruning import PruningState
-from attnscope.viewmodels.heads.pruning_curves import CurvesState
+from attnscope.viewmodels.heads.pruning import CurvesState, PruningState
 from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.query import Job
@@ -25,7 +24,6 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.shelf import ShelfState
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
-from attnscope.viewmodels.writing.state import GenerationState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

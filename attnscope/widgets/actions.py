@@ -8,8 +8,7 @@ from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QWidget
 
 from attnscope.records.sites import written_after
-from attnscope.viewmodels.maps.aggregation import segments_of
-from attnscope.viewmodels.maps.aspect import PLAIN
+from attnscope.viewmodels.maps.aspect import PLAIN, segments_of
 from attnscope.viewmodels.session.state import Session
 
 _TIP = "own tip"

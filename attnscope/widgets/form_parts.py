@@ -432,10 +432,6 @@ class SideTabs(Dressed):
         """Bring a panel to the front."""
         self.tabs[name].click()
 
-    def show_bar(self, is_shown: bool) -> None:
-        """Show the row of tabs, or only the panel at the front."""
-        self._bar.setVisible(is_shown and len(self.tabs) > 1)
-
     def is_shown(self, name: str) -> bool:
         """Whether a panel is at the front."""
         return name in self.tabs and self.tabs[name].isChecked()

@@ -1,13 +1,16 @@
 """Labels and tooltips that never read their text as HTML, and what every panel needs."""
 
 import html
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
 
 from psygnal import SignalInstance
 from PySide6.QtCore import QEvent, QObject, QSize, Qt
 from PySide6.QtCore import SignalInstance as QtSignal
 from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QToolButton, QWidget
+
+from attnscope.errors import UserError
 
 _Widget = TypeVar("_Widget", bound=QWidget)
 
@@ -60,7 +63,6 @@ class _Reactions(QObject):
             self._react()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """React to what came meanwhile."""
         if event.type() == QEvent.Type.Show:
             self._react()
         return super().eventFilter(watched, event)
@@ -81,7 +83,6 @@ class _Seen(QObject):
         widget.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Tell of it."""
         if event.type() in (QEvent.Type.Show, QEvent.Type.Hide):
             self._watch(event.type() == QEvent.Type.Show)
         return super().eventFilter(watched, event)
@@ -163,7 +164,6 @@ class ElidedLabel(PlainLabel):
         return self._full
 
     def resizeEvent(self, event: object) -> None:
-        """Cut the text again for the new width."""
         super().resizeEvent(event)  # type: ignore[arg-type]
         self._elide()
 
@@ -236,3 +236,22 @@ def tool_button(
     if clicked is not None:
         button.clicked.connect(clicked)
     return button
+
+
+class Failing(Protocol):
+    """A page's signal `failed`."""
+
+    def emit(self, subject: str, why: str, /) -> None:
+        """Tell why, or with no words that nothing is wrong with the subject any more."""
+        ...
+
+
+@contextmanager
+def told_failures(failed: Failing, subject: str) -> Iterator[None]:
+    """Do something that the person may have to mend; what they are told of it lasts until it goes well."""
+    try:
+        yield
+    except UserError as error:
+        failed.emit(subject, str(error))
+    else:
+        failed.emit(subject, "")

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QProgressBar, QWidget
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import LARGE_PX, NORMAL_PX, font, type_px
-from attnscope.viewmodels.placeholder import Placeholder
+from attnscope.viewmodels.session.notices import Placeholder
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, named
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from attnscope.errors import UserError
 from attnscope.hub.fetching import ask_hub, fetch, forget_parts
-from attnscope.hub.library import hub_host
-from attnscope.hub.shelf import bytes_here, shelf_rows
+from attnscope.hub.shelf import bytes_here, hub_host, shelf_rows
 from attnscope.records.messages import Failed
 from attnscope.records.models import (
     AskModel,

@@ -31,7 +31,7 @@ from attnscope.models import Model, load
 from attnscope.nn.computing import exact
 from attnscope.records.charts import Chart, Series
 from attnscope.records.importance import PartsDone
-from attnscope.studies.runs import QUICK, parameters_said, run_folder, train_study
+from attnscope.studies.making import QUICK, parameters_said, run_folder, train_study
 from attnscope.studies.study import Cell, Choices, PaperComparison, Study, StudyCard
 from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task

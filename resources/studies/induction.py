@@ -26,7 +26,7 @@ from attnscope.records.charts import Chart, Series
 from attnscope.records.importance import PartsDone
 from attnscope.records.measures import HeadTable
 from attnscope.records.sites import HeadRef
-from attnscope.studies.runs import QUICK, checkpoints_of, parameters_said, run_folder, train_study
+from attnscope.studies.making import QUICK, checkpoints_of, parameters_said, run_folder, train_study
 from attnscope.studies.study import Cell, Choices, PaperComparison, Study, StudyCard
 from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task

@@ -20,7 +20,7 @@ from attnscope.models import Model, load
 from attnscope.records.charts import Chart, Series
 from attnscope.records.importance import Importance, MetricName, PartsDone, PruningCurve, Ranking
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack
-from attnscope.studies.runs import DEMO, halves
+from attnscope.studies.making import DEMO, halves
 from attnscope.studies.study import Cell, Choices, PaperComparison, Study, StudyCard
 
 CARD = StudyCard(

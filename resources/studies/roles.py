@@ -39,7 +39,7 @@ from attnscope.records.intervals import difference_of, has_sign
 from attnscope.records.measures import CorpusProgress, HeadTable, Role
 from attnscope.records.models import Form
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, Stack
-from attnscope.studies.runs import DEMO, halves
+from attnscope.studies.making import DEMO, halves
 from attnscope.studies.study import Cell, Choices, PaperComparison, Study, StudyCard
 
 CARD = StudyCard(

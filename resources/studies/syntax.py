@@ -41,7 +41,7 @@ from attnscope.records.intervals import difference_of, has_sign
 from attnscope.records.measures import CorpusProgress
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.records.tokens import Token
-from attnscope.studies.runs import QUICK, checkpoints_of, run_folder, train_study
+from attnscope.studies.making import QUICK, checkpoints_of, run_folder, train_study
 from attnscope.studies.study import Cell, Choices, PaperComparison, Study, StudyCard
 
 CARD = StudyCard(

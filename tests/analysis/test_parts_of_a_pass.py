@@ -17,7 +17,7 @@ from attnscope.conllu import Tree, TreeWord
 from attnscope.errors import UserError
 from attnscope.records.findings import Findings, Manner, SyntaxTable
 from attnscope.records.measures import CorpusProgress
-from attnscope.strict_json import json_text
+from attnscope.strict import json_text
 
 SHORT = (("cat",), ("mat", "!"), ("the",))
 

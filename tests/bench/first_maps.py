@@ -16,7 +16,7 @@ from attnscope.records.sites import NO_GATES
 from attnscope.records.tokens import Token, Tokens
 from attnscope.trace import Trace, TraceProbe
 from attnscope.trace.record import TextRecord
-from attnscope.widgets.explore.grid_view import GridView
+from attnscope.widgets.explore.grid import GridView
 from bench.frames import show_and_wait
 from bench.ratios import time_ratios
 from bench.report import NotRun, Row, median_of, percentile

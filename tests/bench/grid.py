@@ -7,7 +7,7 @@ import numpy as np
 from attnscope.app import make_application
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import Site
-from attnscope.widgets.explore.grid_view import GridView
+from attnscope.widgets.explore.grid import GridView
 from bench.frames import circle, measure_frames, move_to, press, release, show_and_wait, turn_wheel
 from bench.report import Measurement
 

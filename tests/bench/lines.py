@@ -9,7 +9,7 @@ from attnscope.app import make_application
 from attnscope.records.maps import HeadMap
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
-from attnscope.widgets.explore.lines_panel import LinesView
+from attnscope.widgets.explore.head_view import LinesView
 from bench.frames import circle, measure_frames, move_to, press, release, show_and_wait, turn_wheel
 from bench.report import Measurement
 

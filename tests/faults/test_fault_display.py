@@ -18,14 +18,13 @@ from pytestqt.qtbot import QtBot
 from attnscope.errors import SaveError, UserError
 from attnscope.figures import clipboard, export
 from attnscope.figures.figure import figure
-from attnscope.figures.numbers import safe_cell
 from attnscope.figures.spec import Caption
 from attnscope.figures.style import MapStyle
+from attnscope.figures.words_and_numbers import safe_cell
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.sites import Gates, HeadRef, Site
-from attnscope.widgets.explore.grid_view import GridView
-from attnscope.widgets.explore.head_view import HeadView
-from attnscope.widgets.explore.lines_panel import LinesView
+from attnscope.widgets.explore.grid import GridView
+from attnscope.widgets.explore.head_view import HeadView, LinesView
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 NASTY: tuple[str, ...] = (

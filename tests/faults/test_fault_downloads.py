@@ -14,8 +14,8 @@ from attnscope.records.messages import Failed, LoadModel
 from attnscope.records.models import ShelfRow, ShelfShown, ShowShelf, on_this_machine, unlisted
 from attnscope.settings import Settings
 from attnscope.viewmodels.session.file import SavedSession, Setting, read_session, session_bytes
-from attnscope.widgets.shelf.dialog import ShelfDialog
 from attnscope.widgets.window.main_window import MainWindow
+from attnscope.widgets.window.shelf_dialog import ShelfDialog
 
 _FIGURE = {"format": 1, "holds": "question", "model": {"source": "hf:owner/name"}, "text": "a text"}
 

@@ -21,8 +21,7 @@ from attnscope.models import load
 from attnscope.paths import resources_folder
 from attnscope.records.interventions import read_edge_list
 from attnscope.settings import read_settings
-from attnscope.strict_json import read_json
-from attnscope.strict_toml import parse_toml
+from attnscope.strict import parse_toml, read_json
 from attnscope.text.corpora import read_pairs
 from attnscope.text.vocabulary import read_tokenizer_file
 from attnscope.trace import load_trace
@@ -190,10 +189,9 @@ def test_that_a_recording_is_told_without_reading_a_device() -> None:
 _OWN = {
     "outside.py",
     "files.py",
-    "streams.py",
     "boot.py",
     "crash.py",
-    "smoke.py",
+    "lifetime.py",
     "studies/study.py",  # what comes with the program
     "text/samples.py",
     "viewmodels/help_pages.py",

@@ -12,7 +12,6 @@ from PySide6.QtGui import QColor, QImage, QPainter
 
 from attnscope.errors import UserError
 from attnscope.figures import export
-from attnscope.figures.caption import caption_lines
 from attnscope.figures.colours import DARK, LIGHT, difference_map, lightness, lut
 from attnscope.figures.figure import figure
 from attnscope.figures.paint_changes import by_change, changes_layout, paint_changes
@@ -20,10 +19,10 @@ from attnscope.figures.paint_difference import GAP, difference_codes, difference
 from attnscope.figures.paint_grid import GridMarks
 from attnscope.figures.raster import FIRST_COLOUR, NO_DATA, NOT_ALLOWED
 from attnscope.figures.style import MapStyle, text_width
+from attnscope.figures.words_and_numbers import caption_lines
 from attnscope.records.maps import DifferenceGrid, HeadMap
 from attnscope.records.sites import NO_GATES, HeadRef, Site
-from attnscope.viewmodels.compare.difference import compare_maps
-from attnscope.viewmodels.maps.alignment import align_tokens
+from attnscope.viewmodels.compare.difference import align_tokens, compare_maps
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 

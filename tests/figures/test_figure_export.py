@@ -17,11 +17,9 @@ from PySide6.QtGui import QColor, QFontDatabase, QGuiApplication, QImage
 
 from attnscope.errors import UserError
 from attnscope.figures import clipboard, export
-from attnscope.figures.caption import caption_lines, mask_words
 from attnscope.figures.colours import LIGHT, lut
 from attnscope.figures.figure import Figure, figure
 from attnscope.figures.map_layout import map_layout
-from attnscope.figures.numbers import first_lines
 from attnscope.figures.paint_tiles import MapPart
 from attnscope.figures.raster import code_colours, codes_from_weights
 from attnscope.figures.shown_maps import as_drawn
@@ -30,6 +28,7 @@ from attnscope.figures.style import MapStyle
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.grid import weights_of_grid
 from attnscope.figures.views.head import weights_of_tile
+from attnscope.figures.words_and_numbers import caption_lines, first_lines, mask_words
 from attnscope.records.charts import Chart, Series
 from attnscope.records.findings import GoldCell
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid

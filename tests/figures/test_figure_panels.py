@@ -13,12 +13,10 @@ from PySide6.QtCore import QRectF
 
 from attnscope.errors import LoadError, UserError
 from attnscope.figures import export
-from attnscope.figures.caption import caption_lines
 from attnscope.figures.figure import Figure
 from attnscope.figures.figure import panels as compose
 from attnscope.figures.figure_file import figure_file_bytes, figure_from_bytes
 from attnscope.figures.map_layout import map_layout
-from attnscope.figures.numbers import csv_bytes, npz_bytes
 from attnscope.figures.page import PRESETS, preset_of, sized, values_hint
 from attnscope.figures.raster import codes_from_grid, codes_from_weights
 from attnscope.figures.shown_maps import common_peak, lettered_maps, shown_maps
@@ -33,6 +31,7 @@ from attnscope.figures.views.panels import (
     panels_of,
     widest_columns,
 )
+from attnscope.figures.words_and_numbers import caption_lines, csv_bytes, npz_bytes
 from attnscope.records.sites import NO_GATES, Gates
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]

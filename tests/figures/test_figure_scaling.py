@@ -9,8 +9,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 
 from attnscope.cli.main import main
 from attnscope.figures.colours import LIGHT
-from attnscope.figures.paint_chart import paint_chart
-from attnscope.figures.ticks import log_ticks
+from attnscope.figures.paint_chart import log_ticks, paint_chart
 from attnscope.records.charts import Chart, Series
 from attnscope.records.runs import Evaluated, Finished, Started, Step
 from attnscope.training.run import line_from_event

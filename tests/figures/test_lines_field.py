@@ -8,7 +8,7 @@ from PySide6.QtCore import QLineF, QRectF, Qt
 from PySide6.QtGui import QColor, QImage, QPainter, QPen
 
 from attnscope.figures.colours import DARK, LIGHT, series_colour
-from attnscope.figures.lines_field import FieldCache, LinesField, StrongLines, head_shifts, paint_lines_field
+from attnscope.figures.paint_lines import FieldCache, LinesField, StrongLines, head_shifts, paint_lines_field
 from attnscope.figures.token_axis import Span
 
 N_TOKENS = 80

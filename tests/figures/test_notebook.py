@@ -12,13 +12,13 @@ import pytest
 from figure_samples import spec
 
 import attnscope as at
+from attnscope.counting import MOST_ROWS, html_table
 from attnscope.errors import UserError
 from attnscope.figures.figure import Figure
 from attnscope.figures.notebook import MAX_BYTES
 from attnscope.records.charts import NumberTable
 from attnscope.records.importance import CurvePoint, HeadScore, Importance, PruningCurve
 from attnscope.records.sites import NO_GATES, HeadRef
-from attnscope.table_text import MOST_ROWS, html_table
 
 EVIL = ("</script><img src=x onerror=alert(1)>", "&amp;", "\u2028", "\u202e", "a")
 

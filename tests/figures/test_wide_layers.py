@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QRectF
 
-from attnscope.figures.grid_layout import grid_layout, natural_grid_height
+from attnscope.figures.paint_grid import grid_layout, natural_grid_height
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import Site
 

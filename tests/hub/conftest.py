@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hub_server import Hub, running
 
-from attnscope.hub import fetching, library, shelf
+from attnscope.hub import fetching, shelf
 from attnscope.records.models import ShelfEntry
 
 hub_library = pytest.importorskip("huggingface_hub")
@@ -22,7 +22,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(library, "_is_offline_by_choice", lambda: False)
+    monkeypatch.setattr(shelf, "_is_offline_by_choice", lambda: False)
     monkeypatch.setattr(fetching, "hub_token", lambda: "")
     return tmp_path / "cache"
 

@@ -7,7 +7,7 @@ import pytest
 from hub_server import COMMIT, Hub, git_sha1, page, redirect, running, status
 
 from attnscope.errors import LoadError
-from attnscope.hub import fetching, library
+from attnscope.hub import fetching, shelf
 from attnscope.hub.fetching import ask_hub
 
 NAME = "someone/tiny"
@@ -158,7 +158,7 @@ def test_that_without_a_server_the_reason_is_told(hub: Hub, monkeypatch: pytest.
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{unused.getsockname()[1]}"
-    monkeypatch.setattr(library.import_hub().constants, "ENDPOINT", address)
+    monkeypatch.setattr(shelf.import_hub().constants, "ENDPOINT", address)
     with pytest.raises(LoadError, match=r"cannot be reached \(Connection refused\)") as caught:
         ask_hub(NAME)
     assert caught.value.kind == "unreachable"
@@ -172,7 +172,7 @@ def test_that_a_server_that_cannot_prove_itself_is_not_believed(
     if not has_library:
         monkeypatch.setitem(sys.modules, "truststore", None)
     fetching._opener.cache_clear()
-    monkeypatch.setattr(library.import_hub().constants, "ENDPOINT", hub.address.replace("http:", "https:"))
+    monkeypatch.setattr(shelf.import_hub().constants, "ENDPOINT", hub.address.replace("http:", "https:"))
     with pytest.raises(LoadError, match=r"cannot be reached \(.*SSL") as caught:
         ask_hub(NAME)
     assert caught.value.kind == "unreachable"
@@ -182,7 +182,7 @@ def test_that_a_server_that_cannot_prove_itself_is_not_believed(
 
 @pytest.mark.parametrize("address", ["file:///tmp", "huggingface.co", "http://", "http://[", ""])
 def test_that_an_endpoint_that_is_no_server_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library.import_hub().constants, "ENDPOINT", address)
+    monkeypatch.setattr(shelf.import_hub().constants, "ENDPOINT", address)
     with pytest.raises(LoadError, match="HF_ENDPOINT") as caught:
         ask_hub(NAME)
     assert caught.value.kind == "endpoint"
@@ -191,7 +191,7 @@ def test_that_an_endpoint_that_is_no_server_is_refused(address: str, monkeypatch
 def test_that_nobody_is_asked_where_the_network_is_switched_off(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(library, "_is_offline_by_choice", lambda: True)
+    monkeypatch.setattr(shelf, "_is_offline_by_choice", lambda: True)
     with pytest.raises(LoadError, match="HF_HUB_OFFLINE"):
         ask_hub(NAME)
     assert hub.asked == []

@@ -10,7 +10,7 @@ import pytest
 from hub_server import COMMIT, Hub, drop_after, page, status
 
 from attnscope.cli.main import main
-from attnscope.hub import fetching, library
+from attnscope.hub import fetching, shelf
 from attnscope.hub.shelf import part_paths, shelf_entries, whole_snapshot
 
 NAME = "someone/tiny"
@@ -167,7 +167,7 @@ def test_that_ctrl_c_keeps_what_came_and_the_next_time_goes_on(
 def test_that_nothing_is_asked_where_the_network_is_switched_off(
     hub: Hub, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(library, "_is_offline_by_choice", lambda: True)
+    monkeypatch.setattr(shelf, "_is_offline_by_choice", lambda: True)
     assert main(["get", NAME, "--yes"]) == 2
     assert "HF_HUB_OFFLINE" in capsys.readouterr().err
     assert hub.asked == []

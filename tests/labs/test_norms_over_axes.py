@@ -18,7 +18,7 @@ from attnscope.labs.norms_over_axes import (
     sharing,
     show_norm,
 )
-from attnscope.widgets.labs.catalogue import make_lab
+from attnscope.widgets.labs.page import make_lab
 
 LAB = NormsOverAxes()
 SHAPES = [(1, 2), (3, 4), (4, 6)]

@@ -19,8 +19,7 @@ from attnscope.models.recording.arrays import from_arrays
 from attnscope.records.outputs import WriteSettings
 from attnscope.records.sites import NOT_WRITTEN, row_labels
 from attnscope.trace import load_trace
-from attnscope.viewmodels.maps.aggregation import map_through
-from attnscope.viewmodels.maps.aspect import Aspect
+from attnscope.viewmodels.maps.aspect import Aspect, map_through
 from attnscope.viewmodels.session.file import session_from_bytes
 from attnscope.viewmodels.view_state import ViewState
 

@@ -9,10 +9,10 @@ import torch
 from slow_site import filled, seen_and_slow
 
 from attnscope.analysis.positions import position_checks, position_tables
+from attnscope.figures.paint_formula import parse_formula
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.transformer import Transformer
 from attnscope.schemes.positions import POSITIONS
-from attnscope.viewmodels.formula_text import parse_formula
 
 N, D, HEADS, REACH, BUCKETS = 11, 16, 4, 6, 8
 SIZES = {

@@ -19,7 +19,7 @@ def test_that_no_button_of_any_page_hands_the_keyboard_to_another_control(
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: "")
     for ask in ("getOpenFileName", "getSaveFileName"):
         monkeypatch.setattr(QFileDialog, ask, lambda *_: ("", ""))
-    monkeypatch.setattr("attnscope.widgets.training.run_places.ask_new_folder", lambda *_: "")
+    monkeypatch.setattr("attnscope.widgets.training.run_panel.ask_new_folder", lambda *_: "")
     program = start("grammar")
     program.window.activateWindow()
     pressed: list[QAbstractButton] = []

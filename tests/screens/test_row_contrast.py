@@ -25,8 +25,8 @@ from attnscope.app import Program
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.labs.tokenizers_view import TokenizersView
 from attnscope.widgets.theme import apply_theme, palette_for
-from attnscope.widgets.training.cost_bar import CostDialog
-from attnscope.widgets.training.sweep_line import SweepDialog
+from attnscope.widgets.training.recipe_editor import CostDialog
+from attnscope.widgets.training.runs_panel import SweepDialog
 from attnscope.widgets.window.edge_panels import RightEdge
 
 pytestmark = [pytest.mark.qt, pytest.mark.slow]

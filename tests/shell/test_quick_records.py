@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from attnscope.quick_records import quick_records
+from attnscope.boot import quick_records
 
 _SOURCE = """
 from dataclasses import dataclass, field

@@ -9,7 +9,7 @@ import pytest
 
 from attnscope.cli import main as cli
 from attnscope.cli.completion import bash_script, fish_script, read_parser, zsh_script
-from attnscope.cli.examples import EXAMPLES, examples_text
+from attnscope.cli.main import EXAMPLES, examples_text
 
 CASES = [
     ("attnscope fig", {"figure"}),

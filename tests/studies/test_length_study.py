@@ -8,7 +8,7 @@ import torch
 
 from attnscope.models import load
 from attnscope.models.writing.writer import RightTexts
-from attnscope.studies.runs import QUICK, train_study
+from attnscope.studies.making import QUICK, train_study
 from attnscope.studies.study import study_module
 
 length = study_module("length")

@@ -9,7 +9,7 @@ import pytest
 
 from attnscope.cli import main as cli
 from attnscope.paths import resources_folder
-from attnscope.studies.runs import QUICK, checkpoints_of, train_study
+from attnscope.studies.making import QUICK, checkpoints_of, train_study
 from attnscope.studies.study import studies
 from attnscope.training import parse_recipe
 

@@ -13,6 +13,7 @@ from attnscope.errors import UserError
 from attnscope.paths import resources_folder
 from attnscope.records.measures import CollapseCurve
 from attnscope.records.sites import HeadRef
+from attnscope.studies.making import agreement_text, csv_of, ours_text, report_of, study_table
 from attnscope.studies.study import (
     Choices,
     PaperComparison,
@@ -22,7 +23,6 @@ from attnscope.studies.study import (
     studies,
     study_module,
 )
-from attnscope.studies.writing import agreement_text, csv_of, ours_text, report_of, study_table
 from attnscope.text.examples import Example
 
 collapse = study_module("collapse")

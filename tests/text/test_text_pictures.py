@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attnscope.drawn import DRAWN_KINDS, RANGES, SIDE, WORDS, drawn_picture, is_name
 from attnscope.errors import LoadError, UserError
+from attnscope.shapes import DRAWN_KINDS, RANGES, SIDE, WORDS, drawn_picture, is_name
 from attnscope.text.pictures import fitted_pixels, read_labelled_pictures, read_picture
 from attnscope.text.tasks import make_task
 

@@ -18,8 +18,7 @@ from attnscope.training.paper import look_bytes, plan_recipe, preset_rows, step_
 from attnscope.training.parts import Watch
 from attnscope.training.recipe import Recipe, parse_recipe, write_recipe
 from attnscope.training.speed import pace_of
-from attnscope.viewmodels.training.preset_recipe import new_recipe
-from attnscope.viewmodels.training.recipe_text import with_model, with_written_value
+from attnscope.viewmodels.training.recipe_text import new_recipe, with_model, with_written_value
 
 CPU = torch.device("cpu")
 TEXT = """

@@ -8,15 +8,15 @@ import torch
 
 from attnscope.cli.sweep import table_of_runs, values_of_runs
 from attnscope.errors import LoadError, RecipeError
-from attnscope.figures.run_charts import shown_charts
+from attnscope.figures.charts import shown_charts
 from attnscope.paths import resources_folder
 from attnscope.training import TrainingRun, parse_recipe, read_recipe, read_run, train, write_recipe
 from attnscope.training.data import prepare
 from attnscope.training.distributed import rows_of
 from attnscope.training.objectives import loss_and_hits
 from attnscope.training.summaries import read_runs
-from attnscope.viewmodels.training.overlaid_curves import Drawing, ShownRun
 from attnscope.viewmodels.training.run_curves import RunAxis, RunCurves
+from attnscope.viewmodels.training.runs_compared import Drawing, ShownRun
 
 RECIPE = """
 [model]

@@ -11,7 +11,11 @@ from attnscope.errors import UserError
 from attnscope.figures.views.grid import weights_of_grid
 from attnscope.records.maps import HeadMap, SelfCheck
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.maps.aggregation import (
+from attnscope.viewmodels.maps.aspect import (
+    PLAIN,
+    Aspect,
+    blend_name,
+    blended_heads,
     grid_through,
     hidden_keys,
     map_through,
@@ -19,7 +23,6 @@ from attnscope.viewmodels.maps.aggregation import (
     word_weights,
     words_of_tokens,
 )
-from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, blend_name, blended_heads
 from attnscope.viewmodels.maps.shown_maps import shown_tokens
 
 PIECES = tokens("<s>", "un", "~believ", "~able", "cat", "</s>")

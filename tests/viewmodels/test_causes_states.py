@@ -21,9 +21,14 @@ from attnscope.records.models import Sample
 from attnscope.records.requests import StopWork
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import AcrossState
-from attnscope.viewmodels.causes.attributing import AttributingState, part_words, refusal_of
-from attnscope.viewmodels.causes.patch_words import counterpart, end_of_change
-from attnscope.viewmodels.causes.patching import PatchingState
+from attnscope.viewmodels.causes.attribution_and_patching import (
+    AttributingState,
+    PatchingState,
+    counterpart,
+    end_of_change,
+    part_words,
+    refusal_of,
+)
 from attnscope.viewmodels.query import Requests
 
 ANSWER, OTHER = Token(id=6, piece="chat"), Token(id=7, piece="dort")

@@ -28,8 +28,15 @@ from attnscope.records.maps import (
 from attnscope.records.messages import TraceText
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.compare.difference import cell_words, compare_maps
-from attnscope.viewmodels.maps.alignment import WAYS, Way, align_stacks, align_tokens, alignment_words
+from attnscope.viewmodels.compare.difference import (
+    WAYS,
+    Way,
+    align_stacks,
+    align_tokens,
+    alignment_words,
+    cell_words,
+    compare_maps,
+)
 
 HEAD = HeadRef(stack="encoder", layer=0, head=1)
 CHECK = SelfCheck(row_sum_error=0.0, forbidden_weight=0.0, output_error=2e-7, is_evaluation_mode=True)

@@ -3,7 +3,7 @@
 from session_samples import Desk
 
 from attnscope.records.messages import Failed
-from attnscope.viewmodels.session.exploring import open_and_explore
+from attnscope.viewmodels.session.opening import open_and_explore
 from attnscope.viewmodels.view_state import ViewState
 
 

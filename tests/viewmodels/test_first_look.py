@@ -8,8 +8,7 @@ from session_samples import Desk, info
 
 from attnscope.records.findings import Findings, HeadsMeasured, MeasureHeads, MeasuringNews
 from attnscope.records.messages import Failed, ModelLoaded
-from attnscope.viewmodels.heads.first_look import FirstLook
-from attnscope.viewmodels.heads.state import HeadsState
+from attnscope.viewmodels.heads.state import FirstLook, HeadsState
 from attnscope.viewmodels.query import Requests
 
 

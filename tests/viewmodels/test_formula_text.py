@@ -7,9 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from attnscope.paths import resources_folder
-from attnscope.questions import QUESTIONS, Question
-from attnscope.viewmodels.formula_text import (
+from attnscope.figures.paint_formula import (
     Fence,
     Fraction,
     Node,
@@ -20,6 +18,8 @@ from attnscope.viewmodels.formula_text import (
     Symbol,
     parse_formula,
 )
+from attnscope.paths import resources_folder
+from attnscope.questions import QUESTIONS, Question
 
 
 def written(node: Node | None) -> str:

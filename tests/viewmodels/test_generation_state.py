@@ -4,8 +4,8 @@ from generation_samples import HEAD, WORDS, WritingDesk, tree, written_tokens
 
 from attnscope.records.messages import Failed, HeadsShown, ShowHeads
 from attnscope.records.outputs import WRITTEN_TRACE, WriteSettings
-from attnscope.widgets.writing.beam_view import place_nodes
-from attnscope.widgets.writing.generation_panel import place_of_chosen, tree_sentence, writing_summary
+from attnscope.widgets.explore.beam_view import place_nodes
+from attnscope.widgets.explore.generation_panel import place_of_chosen, tree_sentence, writing_summary
 
 
 def test_that_a_wish_to_write_captures_text_gates_and_heads():

@@ -9,8 +9,7 @@ from session_samples import Desk, info, ref
 from attnscope.counting import short_words
 from attnscope.records.maps import InsideShown, ShowInside
 from attnscope.records.messages import Failed
-from attnscope.viewmodels.causes.inside import InsideState
-from attnscope.viewmodels.causes.inside_words import STEPS, rest_words, step_words, title_words
+from attnscope.viewmodels.causes.inside import STEPS, InsideState, rest_words, step_words, title_words
 from attnscope.viewmodels.query import Requests
 
 

@@ -8,8 +8,8 @@ from attnscope.models.cost import own_cost
 from attnscope.nn.config import count_parameters
 from attnscope.paths import resources_folder
 from attnscope.training import parse_recipe
-from attnscope.viewmodels.training import scaling as place
-from attnscope.viewmodels.training.scaling import KEPT_SWEEP, fit_power_law, kept_sweep, scaling_points
+from attnscope.viewmodels.training import runs_compared as place
+from attnscope.viewmodels.training.runs_compared import KEPT_SWEEP, fit_power_law, kept_sweep, scaling_points
 
 WIDTHS = (8, 12, 16, 24, 32)
 

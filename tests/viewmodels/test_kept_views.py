@@ -7,10 +7,16 @@ import pytest
 from told import names_told
 
 from attnscope.viewmodels.labs.controls import LabControls
-from attnscope.viewmodels.session.file import MAX_NOTES, MAX_VIEW_NAME, MAX_VIEWS, LookSaved, SavedSession
-from attnscope.viewmodels.session.history import Setting
-from attnscope.viewmodels.session.kept_views import KeptViews, name_of_view
-from attnscope.viewmodels.undo_stack import UndoStack
+from attnscope.viewmodels.session.file import (
+    MAX_NOTES,
+    MAX_VIEW_NAME,
+    MAX_VIEWS,
+    KeptViews,
+    LookSaved,
+    SavedSession,
+    name_of_view,
+)
+from attnscope.viewmodels.session.history import Setting, UndoStack
 
 
 class Shown:

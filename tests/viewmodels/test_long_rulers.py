@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnscope.viewmodels.maps.map_window import (
+from attnscope.viewmodels.maps.map_tiles import (
     MAX_STEP_PX,
     MapWindow,
     mark_step,

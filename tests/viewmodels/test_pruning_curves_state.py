@@ -7,11 +7,11 @@ from curve_samples import HEADS, CurvesDesk, curve, importance
 from session_samples import info
 
 from attnscope.counting import short_number, time_left
-from attnscope.figures.head_charts import csv_of_curves, pruning_chart
+from attnscope.figures.charts import csv_of_curves, pruning_chart
 from attnscope.records.importance import CurveMeasured, CurvesNews, HeadScore, Importance, MeasureCurves
 from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.records.requests import StopWork
-from attnscope.viewmodels.heads.pruning_curves import PointRef, grouped, pruning_label
+from attnscope.viewmodels.heads.pruning import PointRef, grouped, pruning_label
 from attnscope.widgets.heads.pruning_view import metric_words, taken_words
 
 

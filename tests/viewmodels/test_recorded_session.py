@@ -7,8 +7,8 @@ from session_samples import info, ref
 
 from attnscope.records.interventions import RemoveEdge
 from attnscope.records.sites import Gates
+from attnscope.viewmodels.session.gating import possible
 from attnscope.viewmodels.session.history import Setting
-from attnscope.viewmodels.session.recorded import possible
 
 CHANGES = {
     "text": "another",

@@ -23,16 +23,16 @@ from attnscope.records.runs import (
     Step,
 )
 from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.training.overlaid_curves import Drawing, lines_of, value_at
 from attnscope.viewmodels.training.plan_words import rate_words
-from attnscope.viewmodels.training.preset_recipe import take_preset
 from attnscope.viewmodels.training.recipe_text import (
     csv_of_table,
     differing_keys,
     is_match,
     settings_of,
+    take_preset,
     with_model,
 )
+from attnscope.viewmodels.training.runs_compared import Drawing, lines_of, value_at
 from attnscope.viewmodels.training.runs_list import RunRow, sorted_rows
 from attnscope.viewmodels.training.state import TrainingState
 

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from attnscope.figures.run_charts import scaling_charts
+from attnscope.figures.charts import scaling_charts
 from attnscope.records.runs import RunLines, RunSummary
 from attnscope.viewmodels.training.recipe_text import told_apart
-from attnscope.viewmodels.training.scaling import (
+from attnscope.viewmodels.training.runs_compared import (
     SCALES,
     PowerLaw,
     Scale,

@@ -10,11 +10,18 @@ from attnscope.figures.raster import NO_DATA, NOT_ALLOWED, codes_from_grid
 from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.maps.aggregation import block_note, grid_through, map_through, segments_of
-from attnscope.viewmodels.maps.aspect import BLOCKS, Aspect, Block
+from attnscope.viewmodels.maps.aspect import (
+    BLOCKS,
+    Aspect,
+    Block,
+    block_note,
+    grid_through,
+    map_through,
+    segments_of,
+)
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.actions import has_two_texts
-from attnscope.widgets.offers import choice_offers
+from attnscope.widgets.command_palette import choice_offers
 
 SEP = Token(id=3, piece="[SEP]", is_special=True)
 CLS = Token(id=2, piece="[CLS]", is_special=True)

@@ -5,7 +5,7 @@ import math
 from curve_samples import HEADS, CurvesDesk, importance
 from told import names_told
 
-from attnscope.viewmodels.heads.tinting import OFF, TintState
+from attnscope.viewmodels.heads.marks import OFF, TintState
 
 
 def test_that_frames_follow_the_choice_and_the_numbers() -> None:

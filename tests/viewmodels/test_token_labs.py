@@ -18,9 +18,14 @@ from attnscope.records.tokenizers import (
     TokenizersNews,
     VocabularyShown,
 )
-from attnscope.viewmodels.labs.merges import MergesState
-from attnscope.viewmodels.labs.tokenizers import COLUMNS, TokenizersState, sizes_from_text
-from attnscope.viewmodels.labs.vocabulary import EXAMPLE, VocabularyState
+from attnscope.viewmodels.labs.tokenizers import (
+    COLUMNS,
+    SPELLED_EXAMPLE,
+    MergesState,
+    TokenizersState,
+    VocabularyState,
+    sizes_from_text,
+)
 from attnscope.viewmodels.query import Requests
 
 
@@ -157,7 +162,7 @@ def test_that_a_vocabulary_opens_on_a_spelled_example_and_on_its_longest_piece()
     state = VocabularyState(Requests(posted.append))
     state.start()
     state.handle(VocabularyShown(number=posted[0].number, table=table()))
-    assert [r.text for r in posted if isinstance(r, SpellText)] == [EXAMPLE]
+    assert [r.text for r in posted if isinstance(r, SpellText)] == [SPELLED_EXAMPLE]
     assert [r.id for r in posted if isinstance(r, ShowPiece)] == [2]  # bc
     state.spell("")
     state.handle(ModelLoaded(number=1, info=None))

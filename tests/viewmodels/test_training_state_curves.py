@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from attnscope.records.runs import Evaluated, Finished, Saved, Started, Step
-from attnscope.viewmodels.training.overlaid_curves import ShownRun, curves_of
 from attnscope.viewmodels.training.run_curves import (
     CurveData,
     RunAxis,
@@ -14,6 +13,7 @@ from attnscope.viewmodels.training.run_curves import (
     running_mean,
     sampled,
 )
+from attnscope.viewmodels.training.runs_compared import ShownRun, curves_of
 
 
 def ramp(n: int) -> np.ndarray:

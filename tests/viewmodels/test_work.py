@@ -14,11 +14,11 @@ from attnscope.records.findings import MeasureHeads, MeasuringNews
 from attnscope.records.messages import LoadModel, ModelLoaded, Progress, Request
 from attnscope.records.requests import StopWork
 from attnscope.viewmodels.heads.alike import AlikeState
-from attnscope.viewmodels.heads.pruning_curves import CurvesState
+from attnscope.viewmodels.heads.pruning import CurvesState
 from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.work import WorkState, experiment_jobs, watch_heads, watch_session
-from attnscope.widgets.window.status_bar import WorkLine
+from attnscope.widgets.window.bars import WorkLine
 
 
 class Bench:

@@ -16,7 +16,7 @@ from attnscope.figures.spec import BASE_PT, FigureSpec
 from attnscope.figures.views.head import HeadFigure
 from attnscope.records.findings import AlignmentShown, GoldCell, ShowAlignment
 from attnscope.records.tiles import MapTile
-from attnscope.viewmodels.heads.aligning import AligningState
+from attnscope.viewmodels.heads.marks import AligningState
 from attnscope.viewmodels.query import Requests
 from attnscope.widgets.explore.head_panel import AlignmentBar
 from attnscope.widgets.explore.head_view import HeadView

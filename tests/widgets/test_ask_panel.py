@@ -17,7 +17,7 @@ from attnscope.viewmodels.asking import AskState
 from attnscope.viewmodels.query import Requests
 from attnscope.widgets.explore.ask_panel import AskPanel, _WalkedEdit, ask_offers
 from attnscope.widgets.form_parts import ChoiceButton
-from attnscope.widgets.labs.text_table import TextTable
+from attnscope.widgets.labs.cells_and_tables import TextTable
 
 pytestmark = pytest.mark.qt
 

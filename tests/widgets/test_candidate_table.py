@@ -6,8 +6,8 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures.style import SMALL_PX, font
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.comparison_rows import CandidateRow
-from attnscope.widgets.before_after import CandidateTable
+from attnscope.viewmodels.compare.rows import CandidateRow
+from attnscope.widgets.explore.output_panel import CandidateTable
 
 pytestmark = pytest.mark.qt
 

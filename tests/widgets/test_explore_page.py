@@ -13,17 +13,17 @@ from attnscope.records.charts import Answer, NumberTable
 from attnscope.records.models import Sample
 from attnscope.records.sites import NO_GATES, Site, tokens_of_site
 from attnscope.records.tokens import Tokens
-from attnscope.viewmodels.comparison_rows import Segment
+from attnscope.viewmodels.compare.rows import Segment
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.state import Session, SessionChanges
 from attnscope.viewmodels.session.typed_text import TypedText, text_notes
 from attnscope.viewmodels.view_state import Highlight, ViewState
-from attnscope.widgets.before_after import DifferenceLabel
 from attnscope.widgets.explore.ask_panel import AnswerView
 from attnscope.widgets.explore.inspector import GateControl
+from attnscope.widgets.explore.output_panel import DifferenceLabel
 from attnscope.widgets.explore.page import ExplorePage
 from attnscope.widgets.explore.text_bar import MOST_TYPED, TextBar
-from attnscope.widgets.labs.text_table import TextTable
+from attnscope.widgets.labs.cells_and_tables import TextTable
 from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt

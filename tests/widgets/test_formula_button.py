@@ -5,11 +5,11 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QMenu, QWidgetAction
 
-from attnscope.viewmodels.formula_text import parse_formula
+from attnscope.figures.paint_formula import parse_formula
 from attnscope.widgets.causes import across_view, causes_view
+from attnscope.widgets.explore import generation_panel
 from attnscope.widgets.formulas import FormulaButton, FormulaLabel, NamedFormula
 from attnscope.widgets.labels import PlainLabel
-from attnscope.widgets.writing import generation_panel
 
 EVERY = [
     *across_view._SAID["table"],

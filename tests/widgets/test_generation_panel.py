@@ -12,14 +12,14 @@ from attnscope.records.messages import Failed
 from attnscope.records.outputs import Candidate, WriteSettings
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight, ViewState
-from attnscope.widgets.explore.page import ExplorePage
-from attnscope.widgets.theme import apply_theme
-from attnscope.widgets.writing.generation_panel import (
+from attnscope.widgets.explore.generation_panel import (
     _INKS,
     AlternativeTable,
     GenerationPanel,
     probability_colour,
 )
+from attnscope.widgets.explore.page import ExplorePage
+from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
 

@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.sites import Gates, HeadRef
-from attnscope.widgets.explore.grid_view import GridView, switch_rect
+from attnscope.widgets.explore.grid import GridView, switch_rect
 from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt

@@ -13,8 +13,7 @@ from pytestqt.qtbot import QtBot
 from attnscope.figures.colours import DARK
 from attnscope.records.findings import CardShown, MeasureHeads, MeasuringNews, ShowCard
 from attnscope.records.measures import HeadCard, TellingText
-from attnscope.widgets.heads.head_table import bar_shares
-from attnscope.widgets.heads.page import HeadsPage
+from attnscope.widgets.heads.page import HeadsPage, bar_shares
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.theme import apply_theme
 

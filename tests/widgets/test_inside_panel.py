@@ -16,8 +16,7 @@ from attnscope.figures.paint_inside import MAX_PLAIN, inside_layout, pooled
 from attnscope.figures.spec import Caption
 from attnscope.figures.views.inside import InsideFigure, InsidePart
 from attnscope.records.maps import InsideShown, ShowInside
-from attnscope.viewmodels.causes.inside import InsideState
-from attnscope.viewmodels.causes.inside_words import STEPS
+from attnscope.viewmodels.causes.inside import STEPS, InsideState
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.head_panel import HeadPanel
 from attnscope.widgets.theme import apply_theme

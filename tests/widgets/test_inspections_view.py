@@ -8,16 +8,16 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
+from attnscope.figures.charts import inspection_charts
 from attnscope.figures.export import render
 from attnscope.figures.paint_chart import field_words
-from attnscope.figures.run_charts import inspection_charts
 from attnscope.figures.spec import FigureSpec
 from attnscope.records.charts import ChartField
 from attnscope.records.messages import Request
 from attnscope.records.runs import UPDATE_BINS, InspectionHistory, InspectionsShown, ShowInspections
 from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.session.recents import Recents
-from attnscope.viewmodels.training.run_inspections import (
+from attnscope.viewmodels.session.opening import Recents
+from attnscope.viewmodels.training.run_curves import (
     InspectionsState,
     nearest_step,
     still_shares,

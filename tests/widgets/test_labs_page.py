@@ -19,15 +19,14 @@ from attnscope.records.experiments import ExperimentNews, GradientCurve, Gradien
 from attnscope.records.messages import Request
 from attnscope.records.requests import StopWork
 from attnscope.settings import Settings
-from attnscope.viewmodels.labs.states import LabStates
+from attnscope.viewmodels.labs.experiments import LabStates
 from attnscope.viewmodels.session.file import LookSaved
 from attnscope.viewmodels.view_state import ViewState, page_named
 from attnscope.widgets.form_parts import JumpSlider
 from attnscope.widgets.labels import PlainLabel
-from attnscope.widgets.labs.catalogue import make_lab
-from attnscope.widgets.labs.cost_view import CostMeter, make_cost_view
 from attnscope.widgets.labs.lab_view import LabView
-from attnscope.widgets.labs.page import LabsPage, lab_offers
+from attnscope.widgets.labs.measured import CostMeter, make_cost_view
+from attnscope.widgets.labs.page import LabsPage, lab_offers, make_lab
 from attnscope.widgets.theme import apply_theme
 from attnscope.widgets.window.main_window import MainWindow
 

@@ -16,7 +16,7 @@ from attnscope.crash import CrashLog
 from attnscope.records.messages import LoadModel, StartTraining
 from attnscope.records.plans import Pace, PlanRecipe, RecipePlanned
 from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, settings_from_json, settings_to_json
-from attnscope.widgets.tours.tour_places import RichText, html_of, with_numbers
+from attnscope.widgets.window.places import RichText, html_of, with_numbers
 
 sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
 from training_fakes import plan

@@ -19,7 +19,7 @@ from attnscope.app import Leaving, ask_to_leave, bring_draft_back, keep_draft
 from attnscope.records.messages import ControlTraining, StartTraining, TrainingNews
 from attnscope.records.runs import Finished, SaveFailed, TrainingEvent
 from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.session.recents import Recents
+from attnscope.viewmodels.session.opening import Recents
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepWish
 from attnscope.widgets.training.run_panel import LastRunButton, RunPanel

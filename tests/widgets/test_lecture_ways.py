@@ -19,9 +19,9 @@ from attnscope.training.techniques import InspectionsReader
 from attnscope.viewmodels.palette import find
 from attnscope.viewmodels.view_state import Page
 from attnscope.widgets.labs.page import lab_offers
-from attnscope.widgets.tours.tour_places import with_numbers
 from attnscope.widgets.training.page import INSIDE
 from attnscope.widgets.training.watch_panel import WatchPanel
+from attnscope.widgets.window.places import with_numbers
 
 pytestmark = pytest.mark.qt
 _WORDS = (

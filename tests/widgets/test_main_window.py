@@ -18,7 +18,7 @@ from attnscope.widgets.export.dialog import ExportDialog
 from attnscope.widgets.theme import stylesheet
 from attnscope.widgets.tours.help_panel import ShortcutsSheet
 from attnscope.widgets.window.main_window import MainWindow
-from attnscope.widgets.window.panel_windows import usable_geometry
+from attnscope.widgets.window.pages import usable_geometry
 
 pytestmark = pytest.mark.qt
 _CONTROL_SHIFT = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier

@@ -25,8 +25,7 @@ from attnscope.records.messages import Request
 from attnscope.records.requests import StopWork
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import AcrossState, GraphState
-from attnscope.viewmodels.causes.attributing import AttributingState
-from attnscope.viewmodels.causes.patching import PatchingState
+from attnscope.viewmodels.causes.attribution_and_patching import AttributingState, PatchingState
 from attnscope.viewmodels.query import Requests
 from attnscope.widgets.causes.across_view import AcrossPanel
 from attnscope.widgets.causes.causes_view import CausesPanel

@@ -8,16 +8,16 @@ from PySide6.QtGui import QFontMetricsF
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, states_of
 
-from attnscope.figures.grid_layout import ROW_HEADER_PX, GridLayout
+from attnscope.figures.paint_grid import ROW_HEADER_PX, GridLayout
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_at, type_px
 from attnscope.figures.token_axis import widest
 from attnscope.paths import resources_folder
 from attnscope.settings import Settings
 from attnscope.viewmodels.session.head_measures import MEASURES
 from attnscope.widgets.explore.inspector import names_px
-from attnscope.widgets.token_strip import ROW_PX
+from attnscope.widgets.token_chips import ROW_PX
 from attnscope.widgets.window.main_window import MainWindow
-from attnscope.widgets.window.panel_windows import usable_geometry
+from attnscope.widgets.window.pages import usable_geometry
 
 pytestmark = pytest.mark.qt
 

@@ -12,7 +12,7 @@ from attnscope.records.messages import Failed, LoadModel
 from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.heads.prune_dialog import PruneDialog
+from attnscope.widgets.heads.pruning import PruneDialog
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.window.commands import Commands
 

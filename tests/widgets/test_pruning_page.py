@@ -9,8 +9,8 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import DARK
 from attnscope.records.importance import CurvesNews, MeasureCurves
-from attnscope.viewmodels.heads.pruning_curves import PointRef
-from attnscope.widgets.heads.pruning_page import PruningPage
+from attnscope.viewmodels.heads.pruning import PointRef
+from attnscope.widgets.heads.pruning import PruningPage
 from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt

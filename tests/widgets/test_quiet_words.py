@@ -20,12 +20,12 @@ from attnscope.records.tokenizers import TokenizerRow, TokenizersNews
 from attnscope.viewmodels.labs.tokenizers import TokenizersState
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.view_state import ViewState
+from attnscope.widgets.charts import LabPlot
 from attnscope.widgets.labels import PlainLabel
-from attnscope.widgets.labs.catalogue import make_lab
-from attnscope.widgets.labs.lab_plot import LabPlot
 from attnscope.widgets.labs.lab_view import LabView
+from attnscope.widgets.labs.page import make_lab
 from attnscope.widgets.labs.tokenizers_view import TokenizersView
-from attnscope.widgets.window.status_bar import StatusBar
+from attnscope.widgets.window.bars import StatusBar
 
 pytestmark = pytest.mark.qt
 

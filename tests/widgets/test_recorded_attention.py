@@ -14,7 +14,7 @@ from attnscope.viewmodels.session.file import read_session
 from attnscope.viewmodels.session.masking import MaskState
 from attnscope.viewmodels.session.scripts import scripts_now
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.explore.grid_view import GridView
+from attnscope.widgets.explore.grid import GridView
 from attnscope.widgets.explore.head_panel import head_menu
 from attnscope.widgets.explore.inspector import ChangeList, GateControl, HeadInspector
 from attnscope.widgets.explore.text_bar import TextBar

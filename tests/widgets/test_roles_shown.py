@@ -9,21 +9,20 @@ from PySide6.QtCore import QPointF
 from PySide6.QtGui import QAction
 from session_samples import Desk, ref, states_of
 
-from attnscope.figures.caption import caption_lines
+from attnscope.figures.words_and_numbers import caption_lines
 from attnscope.records.findings import Findings, HeadsMeasured
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.explore.grid_panel import GridPanel
-from attnscope.widgets.explore.grid_view import switch_rect
+from attnscope.widgets.command_palette import head_offers
+from attnscope.widgets.explore.grid import GridPanel, switch_rect
 from attnscope.widgets.explore.page import ExplorePage
 from attnscope.widgets.export.dialog import ExportDialog
 from attnscope.widgets.export.figures_offered import offered_figures
 from attnscope.widgets.labels import plain_tooltip
-from attnscope.widgets.offers import head_offers
-from attnscope.widgets.window.status_bar import StatusBar
+from attnscope.widgets.window.bars import StatusBar
 
 pytestmark = pytest.mark.qt
 

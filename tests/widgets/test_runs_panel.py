@@ -18,16 +18,16 @@ from attnscope.records.plans import Plan, PlanRecipe, RecipePlanned
 from attnscope.records.runs import OpenRuns, RunLines, RunsOpened, RunSummary
 from attnscope.records.sites import Site
 from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.session.recents import Recents
+from attnscope.viewmodels.session.opening import Recents
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.theme import apply_theme, palette_for
-from attnscope.widgets.training.cost_bar import CostBar
+from attnscope.widgets.training.charts import ScalingView
 from attnscope.widgets.training.page import SCALING, TrainingPage
+from attnscope.widgets.training.recipe_editor import CostBar
 from attnscope.widgets.training.run_panel import RunPanel
 from attnscope.widgets.training.runs_panel import RunsPanel, RunsTable
-from attnscope.widgets.training.scaling_view import ScalingView
 from attnscope.widgets.training.watch_panel import WatchPanel
 
 sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))

@@ -12,7 +12,7 @@ from attnscope.figures.colours import LIGHT, series_colour
 from attnscope.records.plans import Plan
 from attnscope.training import parse_recipe
 from attnscope.training.paper import plan_recipe
-from attnscope.widgets.training.cost_bar import RateStrip
+from attnscope.widgets.training.recipe_editor import RateStrip
 
 pytestmark = pytest.mark.qt
 REVERSE = (Path(__file__).parents[2] / "resources" / "recipes" / "reverse.toml").read_text()

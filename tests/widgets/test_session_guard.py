@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 from session_samples import Desk, ref
 
 from attnscope.viewmodels.session.file import LookSaved, read_session
-from attnscope.viewmodels.session.recents import Recents
+from attnscope.viewmodels.session.opening import Recents
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.window.session_files import Answer, SessionFiles
 

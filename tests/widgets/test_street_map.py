@@ -17,13 +17,12 @@ from attnscope.figures.style import MapStyle
 from attnscope.figures.views.head import HeadFigure
 from attnscope.records.tiles import CellReading, ShowTile, TileRequest
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.maps.map_tiles import MapTiles
-from attnscope.viewmodels.maps.map_window import MapWindow
+from attnscope.viewmodels.maps.map_tiles import MapTiles, MapWindow
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.view_state import Highlight
 from attnscope.widgets.explore.street_map import StreetMap, map_title, reading_words
 from attnscope.widgets.theme import apply_theme
-from attnscope.widgets.token_strip import MAX_CHIPS, TokenStrip
+from attnscope.widgets.token_chips import MAX_CHIPS, TokenStrip
 
 pytestmark = pytest.mark.qt
 LEFT = Qt.MouseButton.LeftButton

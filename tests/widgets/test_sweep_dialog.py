@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
-from attnscope.viewmodels.session.recents import Recents
+from attnscope.viewmodels.session.opening import Recents
 
 sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
 from test_sweeping import Desk
@@ -15,7 +15,7 @@ from test_sweeping import Desk
 from attnscope.viewmodels.training.sweeping import SweepWish
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.training.run_panel import RunPanel
-from attnscope.widgets.training.sweep_line import SweepDialog, SweepLine
+from attnscope.widgets.training.runs_panel import SweepDialog, SweepLine
 
 pytestmark = pytest.mark.qt
 

@@ -5,9 +5,9 @@ from curve_samples import HEADS, CurvesDesk, importance
 from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import DARK, LIGHT, ramp_colour
-from attnscope.viewmodels.heads.tinting import OFF, TintState
+from attnscope.viewmodels.heads.marks import OFF, TintState
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.explore.grid_panel import GridPanel
+from attnscope.widgets.explore.grid import GridPanel
 from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt

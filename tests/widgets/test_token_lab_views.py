@@ -19,15 +19,13 @@ from attnscope.records.tokenizers import (
     VocabularyShown,
 )
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.labs.merges import MergesState
-from attnscope.viewmodels.labs.tokenizers import TokenizersState
-from attnscope.viewmodels.labs.vocabulary import VocabularyState
+from attnscope.viewmodels.labs.tokenizers import MergesState, TokenizersState, VocabularyState
 from attnscope.viewmodels.query import Requests
 from attnscope.widgets.explore.text_bar import token_menu, word_text
 from attnscope.widgets.labs.tokenizers_view import MergesView, TokenizersView
 from attnscope.widgets.labs.vocabulary_view import VocabularyView
 from attnscope.widgets.theme import apply_theme
-from attnscope.widgets.token_strip import is_unknown
+from attnscope.widgets.token_chips import is_unknown
 
 pytestmark = pytest.mark.qt
 

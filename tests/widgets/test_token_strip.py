@@ -10,7 +10,7 @@ from attnscope.records.tokens import Token
 from attnscope.viewmodels.view_state import Highlight
 from attnscope.widgets.explore.text_bar import MAX_ROWS, TokenScroll
 from attnscope.widgets.theme import apply_theme
-from attnscope.widgets.token_strip import ANSWER_PX, ROW_PX, TokenStrip, place_chips
+from attnscope.widgets.token_chips import ANSWER_PX, ROW_PX, TokenStrip, place_chips
 
 pytestmark = pytest.mark.qt
 

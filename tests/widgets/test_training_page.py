@@ -46,19 +46,18 @@ from attnscope.records.runs import Evaluated, Finished, Saved, Step, TrainingEve
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.session.recents import Recents
+from attnscope.viewmodels.session.opening import Recents
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.status import IDLE
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.line_plot import Line, LinePlot, spread
 from attnscope.widgets.theme import apply_theme
-from attnscope.widgets.training.cost_bar import CostDialog
 from attnscope.widgets.training.curves_view import CurvesView
 from attnscope.widgets.training.page import TrainingPage
-from attnscope.widgets.training.recipe_editor import RecipeEditor
+from attnscope.widgets.training.recipe_editor import CostDialog, RecipeEditor
 from attnscope.widgets.training.run_panel import LongerDialog
 from attnscope.widgets.training.watch_panel import ReplayBar, WatchPanel
-from attnscope.widgets.window.steady_focus import SteadyFocus
+from attnscope.widgets.window.main_window import SteadyFocus
 
 sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
 from training_fakes import Clock, started, steps, traced
@@ -251,7 +250,7 @@ def test_that_devices_are_offered(desk: Desk) -> None:
 def test_that_files_are_chosen_into_the_recipe_and_the_run(
     desk: Desk, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    places = "attnscope.widgets.training.run_places"
+    places = "attnscope.widgets.training.run_panel"
     monkeypatch.setattr(f"{places}.QFileDialog.getOpenFileName", lambda *_: (str(tmp_path / "words.txt"), ""))
     monkeypatch.setattr(f"{places}.ask_new_folder", lambda *_: str(tmp_path / "elsewhere"))
     for button in desk.page.findChildren(QToolButton):
@@ -264,7 +263,7 @@ def test_that_files_are_chosen_into_the_recipe_and_the_run(
 def test_that_pictures_are_chosen_as_a_folder_or_as_a_file(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    places = "attnscope.widgets.training.run_places"
+    places = "attnscope.widgets.training.run_panel"
     monkeypatch.setattr(f"{places}.QFileDialog.getOpenFileName", lambda *_: (str(tmp_path / "a.npz"), ""))
     monkeypatch.setattr(f"{places}.ask_folder", lambda *_: str(tmp_path / "shapes"))
     button = next(b for b in desk.page.findChildren(QToolButton) if b.toolTip() == "Choose: data")

@@ -16,7 +16,7 @@ from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.picturing import WatchedPicture, walked
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.state import TrainingState
-from attnscope.widgets.explore.picture_view import PictureView
+from attnscope.widgets.explore.head_view import PictureView
 from attnscope.widgets.training.watch_panel import WatchPanel
 
 pytestmark = pytest.mark.qt

@@ -10,7 +10,7 @@ from attnscope.nn.long_work import progress_heard, stoppable
 from attnscope.records.messages import LoadModel, Progress, Reply, Traced, TraceText
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import ShowEdges, ShowTile, TileShown
-from attnscope.viewmodels.maps.aggregation import long_map_of
+from attnscope.viewmodels.maps.aspect import long_map_of
 from attnscope.workers import serve_views
 from attnscope.workers.engine import Engine
 from attnscope.workers.serve_tiles import TileServer

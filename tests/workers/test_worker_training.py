@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from worker_tools import ask, train_to_end
 
-from attnscope.drawn import drawn_picture
 from attnscope.paths import resources_folder
 from attnscope.records.messages import (
     TRAINING_MODEL,
@@ -22,8 +21,9 @@ from attnscope.records.messages import (
     TrainingNews,
 )
 from attnscope.records.runs import Finished, Saved, Started, Step, TrainingEvent
+from attnscope.shapes import drawn_picture
 from attnscope.training.recipe import parse_recipe
-from attnscope.viewmodels.comparison_rows import token_labels
+from attnscope.viewmodels.compare.rows import token_labels
 from attnscope.workers.engine import Engine, TrainingJob
 
 RECIPE = """

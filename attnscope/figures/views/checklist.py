@@ -11,9 +11,9 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.counting import format_number
 from attnscope.figures.colours import Palette
-from attnscope.figures.numbers import exact_number_text, safe_cell
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import LINE_PX, NORMAL_PX, SMALL_PX, font, wrapped
+from attnscope.figures.words_and_numbers import exact_number_text, safe_cell
 from attnscope.records.maps import PositionCheck, PositionTable
 
 _MARGIN_PX, _ROW_PX, _HEAD_PX = 12.0, 24.0, 40.0

@@ -10,9 +10,9 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.numbers import exact_number_text, safe_cell
 from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.spec import FigureSpec
+from attnscope.figures.words_and_numbers import exact_number_text, safe_cell
 from attnscope.records.charts import Chart
 
 CHART_HEADER = ("chart", "series", "x", "y", "x is", "y is")

@@ -10,18 +10,22 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
 from attnscope.errors import UserError
-from attnscope.figures.caption import scale_words
 from attnscope.figures.colours import Palette
-from attnscope.figures.numbers import cell_header, exact_number_text, safe_cell, token_arrays
 from attnscope.figures.paint_difference import difference_layout, natural_difference_height, paint_difference
 from attnscope.figures.plain import plain_text
+from attnscope.figures.shown_maps import Wanted
 from attnscope.figures.spec import FigureSpec
-from attnscope.figures.traced import Wanted
+from attnscope.figures.words_and_numbers import (
+    cell_header,
+    exact_number_text,
+    safe_cell,
+    scale_words,
+    token_arrays,
+)
 from attnscope.records.maps import BOTH, NEITHER, NOWHERE, ONLY_A, ONLY_B
 from attnscope.records.sites import check_heads, head_named
-from attnscope.viewmodels.compare.difference import ComparedMaps, compare_maps
-from attnscope.viewmodels.maps.aggregation import labelled
-from attnscope.viewmodels.maps.alignment import WAYS, align_tokens
+from attnscope.viewmodels.compare.difference import WAYS, ComparedMaps, align_tokens, compare_maps
+from attnscope.viewmodels.maps.aspect import labelled
 
 _ALLOWED_BY = {BOTH: "both", NEITHER: "neither", ONLY_A: "A", ONLY_B: "B", NOWHERE: "no such cell"}
 

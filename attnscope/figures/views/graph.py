@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
-from attnscope.figures.caption import change_words, quoted
 from attnscope.figures.colours import Palette
-from attnscope.figures.numbers import exact_number_text, safe_cell
 from attnscope.figures.paint_graph import natural_figure_height, paint_graph
 from attnscope.figures.spec import FigureSpec
+from attnscope.figures.words_and_numbers import change_words, exact_number_text, quoted, safe_cell
 from attnscope.records.causes import AttentionGraph
 
 

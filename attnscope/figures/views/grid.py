@@ -9,15 +9,12 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
-from attnscope.figures.caption import change_words, scale_words
-from attnscope.figures.colour_bar import WIDTH_PX, ColourBar, paint_colour_bar
 from attnscope.figures.colours import Palette
-from attnscope.figures.grid_layout import natural_grid_height
-from attnscope.figures.map_layout import MARGIN_PX
-from attnscope.figures.numbers import exact_number_text
-from attnscope.figures.paint_grid import GridMarks, paint_grid
+from attnscope.figures.map_layout import BAR_WIDTH_PX, MARGIN_PX, ColourBar, paint_colour_bar
+from attnscope.figures.paint_grid import GridMarks, natural_grid_height, paint_grid
+from attnscope.figures.shown_maps import Wanted
 from attnscope.figures.spec import FigureRequest, FigureSpec
-from attnscope.figures.traced import Wanted
+from attnscope.figures.words_and_numbers import change_words, exact_number_text, scale_words
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import HeadRef
 
@@ -50,7 +47,7 @@ class GridFigure(FigureSpec):
 
     def paint(self, painter: QPainter, rect: QRectF, palette: Palette) -> None:
         has_bar = self.style.has_bar
-        field = rect.adjusted(0, 0, -WIDTH_PX - _GAP_PX if has_bar else 0.0, 0)
+        field = rect.adjusted(0, 0, -BAR_WIDTH_PX - _GAP_PX if has_bar else 0.0, 0)
         marks = GridMarks(gates=self.gates, selection=self.selection)
         layout = paint_grid(
             painter, field, self.grids, style=self.style, palette=palette, marks=marks, is_paper=True
@@ -58,7 +55,7 @@ class GridFigure(FigureSpec):
         if not has_bar:
             return
         bottom = layout.area.bottom()
-        bar = QRectF(field.right(), layout.box(0, 0).top(), WIDTH_PX, bottom - layout.box(0, 0).top())
+        bar = QRectF(field.right(), layout.box(0, 0).top(), BAR_WIDTH_PX, bottom - layout.box(0, 0).top())
         ticks: tuple[tuple[float, str], ...] = tuple((t, f"{t:g}") for t in (0.0, 0.25, 0.5, 0.75, 1.0))
         if self.style.scale != "fixed":
             ticks = ((0.0, "0"), (1.0, f"{self.style.scale} max"))
@@ -84,7 +81,7 @@ class GridFigure(FigureSpec):
         return any(bool((grid.levels == 0).any()) for grid in self.grids)
 
     def natural_height(self, width: float) -> float:
-        bar_px = WIDTH_PX + MARGIN_PX if self.style.has_bar else 0.0
+        bar_px = BAR_WIDTH_PX + MARGIN_PX if self.style.has_bar else 0.0
         return min(natural_grid_height(width - bar_px, self.grids), width)
 
     def panel_height(self, width: float) -> float:

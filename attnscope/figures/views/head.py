@@ -9,19 +9,23 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
-from attnscope.figures.caption import change_words, scale_words
 from attnscope.figures.colours import Palette
 from attnscope.figures.map_layout import MARGIN_PX, MapLayout, cells_height, map_layout
-from attnscope.figures.numbers import exact_number_text
 from attnscope.figures.paint_gold import paint_gold, paint_gold_on_tiles
 from attnscope.figures.paint_map import paint_head_map
 from attnscope.figures.paint_tiles import MapPart, paint_map_part, part_layout
-from attnscope.figures.shown_maps import without_special_links
+from attnscope.figures.shown_maps import Wanted, without_special_links
 from attnscope.figures.spec import FigureRequest
 from attnscope.figures.style import widest_value
 from attnscope.figures.token_axis import axis_names
-from attnscope.figures.traced import Wanted
-from attnscope.figures.whole_maps import MapsFigure, are_short, heads_words
+from attnscope.figures.words_and_numbers import (
+    MapsFigure,
+    are_short,
+    change_words,
+    exact_number_text,
+    heads_words,
+    scale_words,
+)
 from attnscope.records.findings import GoldCell
 from attnscope.records.maps import HeadMap
 from attnscope.records.sites import gate_note

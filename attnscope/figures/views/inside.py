@@ -8,14 +8,13 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
-from attnscope.figures.caption import change_words, quoted
 from attnscope.figures.colours import Palette
-from attnscope.figures.numbers import exact_number_text, safe_cell
 from attnscope.figures.paint_inside import inside_layout, paint_inside
 from attnscope.figures.plain import plain_piece
 from attnscope.figures.spec import FigureSpec
+from attnscope.figures.words_and_numbers import change_words, exact_number_text, quoted, safe_cell
 from attnscope.records.maps import HeadInside
-from attnscope.viewmodels.causes.inside_words import Step
+from attnscope.viewmodels.causes.inside import Step
 
 _HEADER = (
     "stack", "layer", "head", "query", "query token", "key", "key token", "quantity", "dimension", "value",

@@ -6,7 +6,6 @@ from typing import Any
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
-from attnscope.figures.caption import change_words
 from attnscope.figures.colours import Palette
 from attnscope.figures.paint_lines import (
     comparable,
@@ -15,9 +14,9 @@ from attnscope.figures.paint_lines import (
     paint_lines,
     strong_lines,
 )
+from attnscope.figures.shown_maps import Wanted
 from attnscope.figures.spec import FigureRequest
-from attnscope.figures.traced import Wanted
-from attnscope.figures.whole_maps import MapsFigure, heads_words
+from attnscope.figures.words_and_numbers import MapsFigure, change_words, heads_words
 
 _MANY_LINES = 400
 

@@ -16,20 +16,18 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.errors import UserError
-from attnscope.figures.caption import change_words, mask_words, scale_words
-from attnscope.figures.colour_bar import WIDTH_PX, ColourBar, paint_colour_bar, share_text
 from attnscope.figures.colours import Palette, series_colour
-from attnscope.figures.numbers import map_arrays, map_rows
+from attnscope.figures.map_layout import BAR_WIDTH_PX, ColourBar, paint_colour_bar, share_text
 from attnscope.figures.paint_lines import comparable
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.raster import NO_DATA, NOT_ALLOWED, codes_from_weights
-from attnscope.figures.shown_maps import as_drawn, common_peak, map_key, shown_maps
+from attnscope.figures.shown_maps import Wanted, as_drawn, common_peak, map_key, shown_maps
 from attnscope.figures.spec import FigureRequest, FigureSpec
 from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, MapStyle, Scale, font, text_width
-from attnscope.figures.traced import Wanted
 from attnscope.figures.views.grid import GridFigure
 from attnscope.figures.views.head import HeadFigure, widest_of
 from attnscope.figures.views.lines import LinesFigure
+from attnscope.figures.words_and_numbers import change_words, map_arrays, map_rows, mask_words, scale_words
 from attnscope.records.maps import HeadMap, SiteGrid
 
 Panel = HeadFigure | LinesFigure | GridFigure
@@ -115,7 +113,7 @@ class PanelsFigure(FigureSpec):
             _paint_panel(painter, body, panel, palette, named, has_names=lines_are_named(self, i))
         if field != rect:
             top = rect.top() + HEADER_PX
-            bar = QRectF(field.right(), top, WIDTH_PX, rect.bottom() - _MARGIN_PX - top)
+            bar = QRectF(field.right(), top, BAR_WIDTH_PX, rect.bottom() - _MARGIN_PX - top)
             _paint_bar(painter, bar, self, palette)
 
     def natural_height(self, width: float) -> float:
@@ -325,7 +323,7 @@ def suiting_columns(n_panels: int, width: float) -> int:
 def panel_field(rect: QRectF, spec: PanelsFigure) -> QRectF:
     """The part of `rect` that the panels share: all but the colour bar at its right."""
     has_colours = len(spec.lines()) < len(spec.panels)
-    return rect.adjusted(0, 0, -WIDTH_PX - _MARGIN_PX if spec.style.has_bar and has_colours else 0.0, 0)
+    return rect.adjusted(0, 0, -BAR_WIDTH_PX - _MARGIN_PX if spec.style.has_bar and has_colours else 0.0, 0)
 
 
 def panel_rects(rect: QRectF, n_panels: int, columns: int, shares: tuple[float, ...]) -> tuple[QRectF, ...]:

@@ -9,11 +9,16 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
-from attnscope.figures.caption import change_words, quoted
 from attnscope.figures.colours import Palette
-from attnscope.figures.numbers import cell_header, weight_rows
 from attnscope.figures.paint_picture import natural_picture_height, paint_picture
-from attnscope.figures.whole_maps import MapsFigure, heads_words
+from attnscope.figures.words_and_numbers import (
+    MapsFigure,
+    cell_header,
+    change_words,
+    heads_words,
+    quoted,
+    weight_rows,
+)
 from attnscope.records.maps import Picture
 
 

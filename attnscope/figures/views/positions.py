@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
-from attnscope.figures.colour_bar import ColourBar, paint_colour_bar, share_text
 from attnscope.figures.colours import Palette
-from attnscope.figures.numbers import exact_number_text, safe_cell
-from attnscope.figures.paint_chart import paint_chart
+from attnscope.figures.map_layout import ColourBar, paint_colour_bar, share_text
+from attnscope.figures.paint_chart import nice_ticks, paint_chart, tick_text
 from attnscope.figures.plain import plain_piece, plain_text, shorten
 from attnscope.figures.raster import (
     FIRST_COLOUR,
@@ -25,7 +24,7 @@ from attnscope.figures.raster import (
 )
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import LINE_PX, NORMAL_PX, SMALL_PX, font, wrapped
-from attnscope.figures.ticks import nice_ticks, tick_text
+from attnscope.figures.words_and_numbers import exact_number_text, safe_cell
 from attnscope.records.charts import Chart, Series
 from attnscope.records.maps import PositionCheck, PositionTable, peak_of
 

@@ -36,7 +36,7 @@ from attnscope.outside import read_outside
 from attnscope.paths import resources_folder
 from attnscope.records.models import Form, Sample
 from attnscope.records.outputs import OutputKind
-from attnscope.strict_json import as_object, read_json
+from attnscope.strict import as_object, read_json
 from attnscope.text.samples import samples_for
 
 MAX_LAYERS = 1_024

@@ -20,12 +20,20 @@ from typing import Any
 
 from attnscope.collector import OneThread, collector_resting
 from attnscope.errors import LoadError, UserError
-from attnscope.hub.library import how_to_install, import_hub, missing_library
-from attnscope.hub.shelf import CONFIG, cached_snapshot, folder_here, full_name, whole_snapshot
+from attnscope.hub.shelf import (
+    CONFIG,
+    cached_snapshot,
+    folder_here,
+    full_name,
+    how_to_install,
+    import_hub,
+    missing_library,
+    whole_snapshot,
+)
 from attnscope.nn.long_work import Stopped, stop_if_unwanted, tell
 from attnscope.outside import regular_size
 from attnscope.records.models import DOWNLOAD_PREFIX, FetchStep, is_download, progress_words
-from attnscope.strict_json import as_object, read_json
+from attnscope.strict import as_object, read_json
 
 MIN_VERSION, END_VERSION = (5, 3), (6, 0)
 _JOIN_S = 5.0

@@ -64,7 +64,7 @@ from attnscope.nn.edits import Call, QuietProbe
 from attnscope.nn.long_work import stoppable, tell
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import SiteKey, labelled_head
-from attnscope.strict_json import as_object, read_json
+from attnscope.strict import as_object, read_json
 from attnscope.text.tasks import known_words
 from attnscope.trace.tensor_file import read_tensors, refuse_foreign, require_regular_file
 

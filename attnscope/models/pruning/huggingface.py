@@ -49,7 +49,7 @@ from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.network import Network
 from attnscope.records.importance import ModelSize, PruneShape, SiteHeads
 from attnscope.records.sites import Gates, HeadRef, Site, SiteKey, check_heads
-from attnscope.strict_json import as_object, read_json
+from attnscope.strict import as_object, read_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

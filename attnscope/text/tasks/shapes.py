@@ -1,4 +1,4 @@
-"""Drawn shapes: one told by its name (`drawn.py`), and sets with one of another kind (Lippe's tutorial)."""
+"""Drawn shapes: one told by its name (`shapes.py`), and sets with one of another kind (Lippe's tutorial)."""
 
 import random
 from dataclasses import dataclass
@@ -7,8 +7,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.drawn import DRAWN_KINDS, RANGES, SIDE, WORDS
-from attnscope.shapes import KINDS, N_EACH, SHAPES, shape_vectors
+from attnscope.shapes import DRAWN_KINDS, KINDS, N_EACH, RANGES, SHAPES, SIDE, WORDS, shape_vectors
 from attnscope.text.examples import DrawnTask, Example, Range, TaskForm, TaskKind
 
 

@@ -1,6 +1,6 @@
 """The state of the panel across layers: what one output token owes to the inputs, by four methods.
 
-Asks only while somebody looks, once for each trace and token. Must not import Qt.
+Asks only while somebody looks, once for each trace and token.
 """
 
 import math

@@ -1,6 +1,6 @@
 """The state of the layers panel: what each layer would say of the session's text.
 
-Asks only while somebody looks, once for each trace. Must not import Qt.
+Asks only while somebody looks, once for each trace.
 """
 
 import math

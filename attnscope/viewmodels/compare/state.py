@@ -1,7 +1,6 @@
 """The state of the Compare page: two sides, their traces, and how far apart they are.
 
-Must not import Qt. Requests go out through `requests`; replies come in through `handle`. Heads are named as A
-names them.
+Heads are named as A names them.
 """
 
 from dataclasses import replace
@@ -12,19 +11,23 @@ from attnscope.records.maps import CompareTraces, DifferenceGrid, StackAlignment
 from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef
-from attnscope.viewmodels.compare.difference import ComparedMaps, compare_maps
+from attnscope.viewmodels.compare.difference import (
+    WAYS,
+    ComparedMaps,
+    align_stacks,
+    alignment_words,
+    compare_maps,
+)
 from attnscope.viewmodels.compare.rows import (
     MeasureDifference,
     PairedAnswer,
     measure_differences,
     pair_answers,
 )
-from attnscope.viewmodels.compare.sides import Side, keep_now, missing_head
-from attnscope.viewmodels.compare.traces import WHICH, CompareChanges, SideTraces
-from attnscope.viewmodels.maps.aggregation import stack_tokens
-from attnscope.viewmodels.maps.alignment import WAYS, align_stacks, alignment_words
+from attnscope.viewmodels.compare.sides import WHICH, CompareChanges, Side, SideTraces, keep_now, missing_head
+from attnscope.viewmodels.maps.aspect import stack_tokens
 from attnscope.viewmodels.query import Query, Requests
-from attnscope.viewmodels.session.comparing import (
+from attnscope.viewmodels.session.history import (
     LIMITS,
     Changes,
     Comparing,
@@ -41,7 +44,6 @@ from attnscope.viewmodels.session.typed_text import clean_typed
 
 # How far apart two traces are: their axes aligned, and the differences of all heads that both have.
 #
-# Must not import Qt.
 
 
 class Differences:
@@ -113,7 +115,6 @@ class Differences:
 
 # What a person chooses to compare, and how to look at it: every choice is a step of the session's history.
 #
-# Must not import Qt.
 
 
 class Choosing:

@@ -1,7 +1,4 @@
-"""The state of the list of heads that attend alike: which texts, and the pairs that were found.
-
-Must not import Qt.
-"""
+"""The state of the list of heads that attend alike: which texts, and the pairs that were found."""
 
 from pathlib import PurePath
 
@@ -13,7 +10,7 @@ from attnscope.records.measures import CompareHeads, ComparingNews, HeadPairs, H
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef, Stack
-from attnscope.viewmodels.heads.first_look import FirstLook
+from attnscope.viewmodels.heads.state import FirstLook
 from attnscope.viewmodels.query import Job, Requests
 from attnscope.viewmodels.session.state import Session
 

@@ -19,7 +19,13 @@ from attnscope.records.measures import (
     HeadTable,
 )
 from attnscope.records.sites import HeadRef
-from attnscope.viewmodels.heads.pruning_curves import RANKING_NAMES
+
+RANKING_NAMES: dict[Ranking, str] = {
+    "gradient": "gradient",
+    "leave-one-out": "leave one out",
+    "learned": "learned gates",
+    "random": "random",
+}
 
 _PREFIX = "importance_"
 _DEFINITIONS: dict[Ranking, tuple[str, str]] = {

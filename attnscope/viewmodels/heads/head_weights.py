@@ -1,6 +1,6 @@
 """The state of the Weights tab: what the weights of the selected head say, without any text.
 
-Asks only while somebody looks, once for each head of a model; what was found is kept. Must not import Qt.
+Asks only while somebody looks, once for each head of a model; what was found is kept.
 """
 
 from typing import Literal
@@ -24,8 +24,8 @@ from attnscope.records.messages import ModelLoaded
 from attnscope.records.models import ModelInfo
 from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef
-from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.viewmodels.query import Job, Requests
+from attnscope.viewmodels.session.notices import Placeholder
 from attnscope.viewmodels.session.state import Session
 
 PairEnd = Literal["strongest", "weakest"]

@@ -1,7 +1,4 @@
-"""What is set in a lab, and what follows from it: undone and made again, brought back to the example, kept.
-
-Must not import Qt.
-"""
+"""What is set in a lab, and what follows from it: undone, made again, brought back to the example, kept."""
 
 import operator
 from collections.abc import Callable
@@ -11,7 +8,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from psygnal import EmitLoopError, Signal
 
-from attnscope.viewmodels.undo_stack import UndoStack
+from attnscope.viewmodels.session.history import UndoStack
 
 LabValues = tuple[tuple[str, bool | int | float | str], ...]
 """What is set in a lab, by name: what can be kept in a file."""

@@ -1,7 +1,4 @@
-"""The experiments that labs have done by the worker: asked once each, kept, and told when they come.
-
-Must not import Qt.
-"""
+"""The experiments that labs have done by the worker, asked once each and kept; the states of such labs."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -25,6 +22,7 @@ from attnscope.records.experiments import (
 )
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.requests import Reply
+from attnscope.viewmodels.labs.tokenizers import MergesState, TokenizersState, VocabularyState
 from attnscope.viewmodels.query import Job, Requests
 from attnscope.viewmodels.session.state import Session
 
@@ -167,3 +165,13 @@ class ExperimentsState:
 
 def _is_whole(news: ExperimentNews) -> bool:
     return news.is_done and news.finding is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabStates:
+    """Made with the window, before any lab is looked at."""
+
+    experiments: ExperimentsState
+    merges: MergesState
+    tokenizers: TokenizersState
+    vocabulary: VocabularyState

@@ -1,7 +1,7 @@
 """States of the picture view: the picture that a vision model reads, and the query whose weights it shows.
 
 That of Explore asks only while somebody looks, once for each text; that of the watched text of a run is given
-the picture along with the maps. Must not import Qt.
+the picture along with the maps.
 """
 
 from abc import ABC, abstractmethod

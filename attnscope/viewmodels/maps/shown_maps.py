@@ -14,13 +14,14 @@ from attnscope.records.models import ModelInfo
 from attnscope.records.sites import HeadRef, Site, tokens_of_site
 from attnscope.records.tiles import is_long
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.maps.aggregation import (
+from attnscope.viewmodels.maps.aspect import (
     MAX_BLENDED_CELLS,
+    Aspect,
+    blended_heads,
     grid_through,
     map_through,
     words_of_tokens,
 )
-from attnscope.viewmodels.maps.aspect import Aspect, blended_heads
 from attnscope.viewmodels.query import Requests
 
 if TYPE_CHECKING:

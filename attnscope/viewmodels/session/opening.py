@@ -1,16 +1,24 @@
-"""The model that is being opened (the open one stays until it is complete), and the samples of models."""
+"""Opening a model: the one being opened (the open one stays until then), samples, what was open lately."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from psygnal import SignalInstance
+from psygnal import Signal, SignalInstance
 
+from attnscope import paths
+from attnscope.errors import LoadError
 from attnscope.records.messages import LoadModel, ModelLoaded, Progress
 from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.notices import OPENING, Notices
+
+if TYPE_CHECKING:
+    from attnscope.viewmodels.session.state import Session
+    from attnscope.viewmodels.view_state import ViewState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,3 +125,82 @@ class Opening:
     def _open(self, info: ModelInfo) -> None:
         self.busy = self._meanwhile = None
         self._take(info)
+
+
+def open_and_explore(session: "Session", view: "ViewState", source: str, device: str = "auto") -> None:
+    """Load a model and turn to Explore once it is open; at once while none was open before."""
+    session.opening.load(source, device)
+    if session.model is None:
+        view.show_page("explore")
+        return
+
+    told = session.changed
+
+    def end() -> None:
+        told.model.disconnect(explore)
+        told.busy.disconnect(look)
+
+    def explore() -> None:
+        end()
+        view.show_page("explore")
+
+    def look() -> None:
+        if session.opening.busy is None or session.opening.busy.source != source:
+            end()  # it failed, was given up, or another is opened instead
+
+    told.model.connect(explore, max_args=0)
+    told.busy.connect(look, max_args=0)
+
+
+MAX_RECENT = 12
+
+
+class Recents:
+    """Short lists that menus, the palette and the welcome show and the settings keep."""
+
+    changed = Signal()
+
+    def __init__(
+        self, models: tuple[str, ...] = (), sessions: tuple[str, ...] = (), runs: tuple[str, ...] = ()
+    ) -> None:
+        self.models = tuple(dict.fromkeys(map(short_source, models)))[:MAX_RECENT]
+        self.sessions = sessions[:MAX_RECENT]
+        self.runs = runs[:MAX_RECENT]
+
+    def add_model(self, source: str) -> None:
+        """A model was opened."""
+        self.models = with_first(self.models, short_source(source))
+        self.changed.emit()
+
+    def add_session(self, path: str) -> None:
+        """A session was opened or saved."""
+        self.sessions = with_first(self.sessions, path)
+        self.changed.emit()
+
+    def add_run(self, folder: str) -> None:
+        """A training run was opened or begun."""
+        if folder and self.runs[:1] != (folder,):
+            self.runs = with_first(self.runs, folder)
+            self.changed.emit()
+
+    def forget(self, name: str) -> None:
+        """What could not be opened is offered no more."""
+        self.models = tuple(other for other in self.models if other != name)
+        self.sessions = tuple(other for other in self.sessions if other != name)
+        self.runs = tuple(other for other in self.runs if other != name)
+        self.changed.emit()
+
+
+def with_first(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """The names with `name` first and once, at most MAX_RECENT of them."""
+    return (name, *(other for other in names if other != name))[:MAX_RECENT] if name else names
+
+
+def short_source(source: str) -> str:
+    """The name of a model that comes with the program, for its folder; every other source as it is."""
+    try:
+        folder = paths.resources_folder() / "models"
+    except LoadError:
+        return source
+    path = Path(source)
+    return path.name if path.parent == folder else source

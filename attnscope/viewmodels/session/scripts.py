@@ -6,9 +6,9 @@ from attnscope import paths
 from attnscope.records.interventions import Interventions, UseMask, interventions_as_json, rows_as_text
 from attnscope.records.shell_words import shell_line
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
+from attnscope.viewmodels.compare.difference import Way
 from attnscope.viewmodels.compare.sides import Side, SideWish
 from attnscope.viewmodels.compare.state import CompareState
-from attnscope.viewmodels.maps.alignment import Way
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect
 from attnscope.viewmodels.session.gating import of_single_heads
 from attnscope.viewmodels.session.state import Session

@@ -35,19 +35,26 @@ from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, aspect_words
 from attnscope.viewmodels.maps.shown_maps import HeadMaps, with_grid
 from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.session.comparing import DEFAULT_COMPARING, Comparing
 from attnscope.viewmodels.session.gating import (
     HeadChanges,
     fitting,
     joined_selection,
     label_of_heads,
     mask_in,
+    possible,
 )
 from attnscope.viewmodels.session.head_measures import describe_head, first_choice
-from attnscope.viewmodels.session.history import Change, Histories, History, Setting, setting_of
+from attnscope.viewmodels.session.history import (
+    DEFAULT_COMPARING,
+    Change,
+    Comparing,
+    Histories,
+    History,
+    Setting,
+    setting_of,
+)
 from attnscope.viewmodels.session.notices import Notice, Notices
 from attnscope.viewmodels.session.opening import Opening, SampleKept
-from attnscope.viewmodels.session.recorded import possible
 from attnscope.viewmodels.session.typed_text import (
     NOTHING_TYPED,
     TypedText,

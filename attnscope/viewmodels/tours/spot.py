@@ -1,6 +1,6 @@
 """What a step of a tour needs of the window: its scene, made job by job, and what its numbers are read from.
 
-Each job begins once and says when it is done; nothing is done twice. Must not import Qt.
+Each job begins once and says when it is done; nothing is done twice.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from attnscope.records.models import Sample
 from attnscope.records.sites import NO_GATES
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.inside import InsideState
-from attnscope.viewmodels.heads.pruning_curves import CurvesState
+from attnscope.viewmodels.heads.pruning import CurvesState
 from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.maps.aspect import PLAIN
 from attnscope.viewmodels.positions import SCHEMES, PositionsState

@@ -1,7 +1,4 @@
-"""A guided tour in progress: which step, whether the window is there yet, the numbers, and the way back.
-
-Must not import Qt.
-"""
+"""A guided tour in progress: which step, whether the window is there yet, the numbers, and the way back."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -22,7 +19,7 @@ from attnscope.viewmodels.tours.spot import Read, SceneJob, Spot, TourStates, ho
 from attnscope.viewmodels.tours.tours import NO_TOUR, Tour, TourStep
 from attnscope.viewmodels.training.recipe_text import recipe_value
 
-# The numbers that a tour's text may name, read from what is on the screen. Must not import Qt.
+# The numbers that a tour's text may name, read from what is on the screen.
 #
 # Each has a name that stands in braces in the text, and a function that gives it as words, or None while it
 # is not there. Definitions: `schemes/measures`, `records/maps.py`.

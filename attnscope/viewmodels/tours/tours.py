@@ -1,4 +1,4 @@
-"""Guided tours as data: what a tour holds, and reading it strictly from TOML. Must not import Qt.
+"""Guided tours as data: what a tour holds, and reading it strictly from TOML.
 
 A step says what the window shows (`do`), which part of it is pointed at, and what is read there. What a
 step does not say stays as the step before left it, so every step can be gone to from anywhere. Only the
@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from attnscope.errors import LoadError, UserError
 from attnscope.records.sites import STACKS, Gates, HeadRef
-from attnscope.viewmodels.causes.inside_words import STEPS, Step
+from attnscope.viewmodels.causes.inside import STEPS, Step
 from attnscope.viewmodels.view_state import HeadViewKind, Page
 
 Point = Literal[

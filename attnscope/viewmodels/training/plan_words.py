@@ -1,4 +1,4 @@
-"""What a recipe costs, in words: the same in the window and on the command line. Must not import Qt."""
+"""What a recipe costs, in words: the same in the window and on the command line."""
 
 from collections.abc import Sequence
 

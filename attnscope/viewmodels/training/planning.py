@@ -1,6 +1,6 @@
 """What the recipe being edited costs, asked for when the person pauses; and the presets of the literature.
 
-Must not import Qt. Time comes from a clock that is passed in.
+Time comes from a clock that is passed in.
 """
 
 from collections.abc import Callable, Iterable

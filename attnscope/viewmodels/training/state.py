@@ -1,7 +1,4 @@
-"""The state of the training page: the recipe, the run in progress, its curves and what it is watching.
-
-Must not import Qt. Requests go out through `requests`; replies come in through `handle`.
-"""
+"""The state of the training page: the recipe, the run in progress, its curves and what it is watching."""
 
 import dataclasses
 import os
@@ -26,7 +23,6 @@ from attnscope.records.requests import Reply
 from attnscope.records.runs import Finished, RunNews, Saved, SaveFailed, Started, TrainingEvent, Watched
 from attnscope.viewmodels.new_folder import place_problem
 from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.training.follower import Follower
 from attnscope.viewmodels.training.planning import PlanState, Wish
 from attnscope.viewmodels.training.recipe_text import (
     RecipeDraft,
@@ -34,7 +30,7 @@ from attnscope.viewmodels.training.recipe_text import (
     watched_head,
     watched_sentences,
 )
-from attnscope.viewmodels.training.runs_list import RunsState
+from attnscope.viewmodels.training.runs_list import Follower, RunsState
 from attnscope.viewmodels.training.status import (
     IDLE,
     PAUSING,

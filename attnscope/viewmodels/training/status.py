@@ -1,6 +1,6 @@
 """The run that the Train page shows: how it stands, in words; where it is, how far and how fast, its curves.
 
-It may be trained here, be written by another process, or have ended long ago. Must not import Qt.
+It may be trained here, be written by another process, or have ended long ago.
 """
 
 import math

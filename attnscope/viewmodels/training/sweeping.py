@@ -2,7 +2,7 @@
 
 The command line's engine does it all; here its folder is followed: `sweep.toml` is the recipe, `sweep.log`
 what it tells, `sweep.json` its end. It is stopped by closing its standard input, which saves the run in
-training; the end of this program closes that too, whatever ended it. Must not import Qt.
+training; the end of this program closes that too, whatever ended it.
 """
 
 import json
@@ -25,7 +25,7 @@ from attnscope.files import replace_file
 from attnscope.outside import read_outside
 from attnscope.records.plans import Plan
 from attnscope.records.runs import MAX_RUNS, SEED, SweepRun, parse_axes, sweep_runs
-from attnscope.strict_toml import read_toml_text
+from attnscope.strict import read_toml_text
 from attnscope.viewmodels.new_folder import place_problem
 from attnscope.viewmodels.training.recipe_text import (
     fresh_folder,

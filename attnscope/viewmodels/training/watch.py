@@ -1,6 +1,6 @@
 """The sentence whose attention is redrawn while a model learns, and its replay over the checkpoints.
 
-Must not import Qt. Time comes from a clock that is passed in.
+Time comes from a clock that is passed in.
 """
 
 import math
@@ -18,8 +18,7 @@ from attnscope.records.outputs import OutputWritten
 from attnscope.records.requests import Reply
 from attnscope.records.runs import RunNews
 from attnscope.records.sites import HeadRef, Stack, labelled_head
-from attnscope.viewmodels.maps.aggregation import labelled
-from attnscope.viewmodels.maps.aspect import PLAIN
+from attnscope.viewmodels.maps.aspect import PLAIN, labelled
 from attnscope.viewmodels.query import Requests
 
 Sentences = tuple[tuple[str, str | None], ...]

@@ -30,7 +30,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.caption import caption_of
 from attnscope.figures.cause_maps import influence_cells, table_cells
 from attnscope.figures.page import sized
 from attnscope.figures.paint_graph import (
@@ -48,6 +47,7 @@ from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.figures.views.graph import GraphFigure
 from attnscope.figures.views.lab import LabFigure
+from attnscope.figures.words_and_numbers import caption_of
 from attnscope.last_made import LastMade
 from attnscope.records.causes import METHODS, THRESHOLDS, AttentionGraph, InfluenceShown, Method
 from attnscope.records.charts import CellMap
@@ -60,8 +60,7 @@ from attnscope.viewmodels.causes.across_layers import (
     tip_words,
 )
 from attnscope.viewmodels.session.state import Session
-from attnscope.widgets.causes.output_strip import OutputStrip
-from attnscope.widgets.export.one_figure import export_one
+from attnscope.widgets.export.figures_offered import export_one
 from attnscope.widgets.form_parts import ChoiceButton, column, row
 from attnscope.widgets.formulas import FormulaButton, NamedFormula
 from attnscope.widgets.labels import (
@@ -72,10 +71,11 @@ from attnscope.widgets.labels import (
     watch_seen,
     when_seen,
 )
-from attnscope.widgets.labs.cell_panel import CellPanel
+from attnscope.widgets.labs.cells_and_tables import CellPanel
 from attnscope.widgets.map_widget import ARROWS
 from attnscope.widgets.placeholders import paint_focus
 from attnscope.widgets.theme import Dressed
+from attnscope.widgets.token_chips import OutputStrip
 
 # The panel around an attention graph: which output it explains, and what is left out of it.
 
@@ -158,11 +158,9 @@ class GraphView(Dressed):
         self._mark(layout.node_at(event.position()) if layout is not None else None)
 
     def leaveEvent(self, event: QEvent) -> None:
-        """Nothing is pointed at."""
         self._mark(None)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
-        """Nothing is walked to."""
         self._mark(None)
         super().focusOutEvent(event)
 
@@ -337,14 +335,12 @@ class AcrossGrid(Dressed):
         self.update()
 
     def sizeHint(self) -> QSize:
-        """Room for every input and method."""
         if not self._lines:
             return QSize(0, 0)
         width = type_px(_TOKEN_PX) + len(METHODS) * type_px(_CELL_PX)
         return QSize(round(width), round((len(self._lines) + 1) * type_px(_ROW_PX)))
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Paint the names of the methods, the tokens and their numbers."""
         if not self._lines:
             return
         row_px = type_px(_ROW_PX)
@@ -644,7 +640,6 @@ class AcrossPanel(Dressed):
         self._fit_strip()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Ask for nothing more."""
         super().hideEvent(event)
         self._state.watch(False)
 

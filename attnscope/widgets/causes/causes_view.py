@@ -31,22 +31,26 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.counting import number_text, short_change
-from attnscope.figures.caption import caption_of
 from attnscope.figures.cause_maps import attribution_cells, patch_cells, reads_cells
 from attnscope.figures.colours import difference_map, lut
 from attnscope.figures.plain import plain_piece, plain_text
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.figures.views.lab import LabFigure
+from attnscope.figures.words_and_numbers import caption_of
 from attnscope.records.causes import Contribution, WishedToken
 from attnscope.records.outputs import Candidate
 from attnscope.records.tokens import Token, told_apart
-from attnscope.viewmodels.causes.attributing import PART_ORDERS, AttributingState, part_words
-from attnscope.viewmodels.causes.patch_words import WHAT_NAMES, WHAT_TIPS
-from attnscope.viewmodels.causes.patching import PatchingState
+from attnscope.viewmodels.causes.attribution_and_patching import (
+    PART_ORDERS,
+    WHAT_NAMES,
+    WHAT_TIPS,
+    AttributingState,
+    PatchingState,
+    part_words,
+)
 from attnscope.viewmodels.session.state import Session
-from attnscope.widgets.causes.output_strip import OutputStrip
-from attnscope.widgets.export.one_figure import export_one
+from attnscope.widgets.export.figures_offered import export_one
 from attnscope.widgets.form_parts import ChoiceButton, column, row
 from attnscope.widgets.formulas import FormulaButton, NamedFormula
 from attnscope.widgets.labels import (
@@ -58,8 +62,9 @@ from attnscope.widgets.labels import (
     tool_button,
     when_seen,
 )
-from attnscope.widgets.labs.cell_panel import CellPanel
+from attnscope.widgets.labs.cells_and_tables import CellPanel
 from attnscope.widgets.theme import Dressed
+from attnscope.widgets.token_chips import OutputStrip
 
 # Two texts, what is exchanged between their runs, and the map of how far that brings the output.
 
@@ -241,7 +246,6 @@ class PartBars(Dressed):
         self.update()
 
     def sizeHint(self) -> QSize:
-        """A row for every part."""
         return QSize(220, round(len(self._parts) * type_px(_ROW_PX)))
 
     def row_rect(self, row: int) -> QRectF:
@@ -254,7 +258,6 @@ class PartBars(Dressed):
         return row if 0 <= row < len(self._parts) else -1
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Paint names, bars and values of the rows that can be seen."""
         if not self._parts:
             return
         values = [part.value for part in self._parts]
@@ -275,7 +278,6 @@ class PartBars(Dressed):
         self._go_to(row)
 
     def leaveEvent(self, event: QEvent) -> None:
-        """The cursor is gone."""
         super().leaveEvent(event)
         self._go_to(-1)
 
@@ -524,13 +526,11 @@ class CausesPanel(Dressed):
         )
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Ask for what is missing."""
         super().showEvent(event)
         self._attributing.watch(self.mode == "parts")
         self._fit_strip()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Ask for nothing more."""
         super().hideEvent(event)
         self._attributing.watch(False)
 

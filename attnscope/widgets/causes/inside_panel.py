@@ -16,8 +16,7 @@ from attnscope.figures.paint_inside import InsideLayout, InsidePlace, inside_lay
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.style import NORMAL_PX, text_width, type_px
 from attnscope.figures.views.inside import InsidePart
-from attnscope.viewmodels.causes.inside import InsideState
-from attnscope.viewmodels.causes.inside_words import STEP_TIPS, STEPS, Step
+from attnscope.viewmodels.causes.inside import STEP_TIPS, STEPS, InsideState, Step
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Cell, Highlight, ViewState
 from attnscope.widgets.form_parts import column, row

@@ -52,7 +52,6 @@ class LensGrid(Dressed):
         self.update()
 
     def sizeHint(self) -> QSize:
-        """Room for every position and layer."""
         table = self._state.table
         if table is None:
             return QSize(0, 0)
@@ -61,7 +60,6 @@ class LensGrid(Dressed):
         return QSize(round(width), round(n_rows * type_px(_ROW_PX)))
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Paint the heads of the columns, the tokens and the cells inside the visible part."""
         table = self._state.table
         if table is None:
             return

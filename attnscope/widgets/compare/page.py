@@ -46,12 +46,11 @@ from attnscope.figures.views.difference import DifferenceFigure
 from attnscope.last_made import LastMade
 from attnscope.records.maps import DifferenceGrid, Which
 from attnscope.records.sites import Gates, HeadRef
-from attnscope.viewmodels.compare.difference import ComparedMaps, cell_words
+from attnscope.viewmodels.compare.difference import WAYS, ComparedMaps, cell_words
+from attnscope.viewmodels.compare.sides import WHICH
 from attnscope.viewmodels.compare.state import CompareState
-from attnscope.viewmodels.compare.traces import WHICH
-from attnscope.viewmodels.maps.alignment import WAYS
-from attnscope.viewmodels.placeholder import Placeholder, stage_of
-from attnscope.viewmodels.session.comparing import LIMITS, Order
+from attnscope.viewmodels.session.history import LIMITS, Order
+from attnscope.viewmodels.session.notices import Placeholder, stage_of
 from attnscope.viewmodels.session.scripts import (
     WIDTH_MM,
     Scripts,
@@ -61,11 +60,10 @@ from attnscope.viewmodels.session.scripts import (
 )
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.cell_map import CellMapWidget
 from attnscope.widgets.compare.side import CompareMeasures, CompareOutput, CompareSide, OfferModels
 from attnscope.widgets.form_parts import ChoiceButton, column, row
 from attnscope.widgets.labels import ElidedLabel, ground, rule, tool_button, when, when_seen
-from attnscope.widgets.map_widget import ARROWS, MapWidget, map_style
+from attnscope.widgets.map_widget import ARROWS, CellMapWidget, MapWidget, map_style
 from attnscope.widgets.placeholders import StateCard
 from attnscope.widgets.theme import Dressed
 
@@ -478,7 +476,7 @@ class ComparePage(Dressed):
         return panel
 
     def _connect(self) -> None:
-        self.swap_button.clicked.connect(self._on_swap)
+        self.swap_button.clicked.connect(self._state.choosing.swap)
         self.way.chosen.connect(self._state.choosing.choose_way)
         self.limit.chosen.connect(self._state.choosing.choose_limit)
         self.all_stacks.clicked.connect(self._state.choosing.show_all_stacks)
@@ -507,7 +505,6 @@ class ComparePage(Dressed):
         self._state.open()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Ask for nothing that nobody looks at."""
         super().hideEvent(event)
         self._state.close()
 
@@ -568,9 +565,6 @@ class ComparePage(Dressed):
     def _show_stale(self) -> None:
         for part in (self.maps, self.grid):
             part.set_stale(self._state.is_waiting)
-
-    def _on_swap(self) -> None:
-        self._state.choosing.swap()
 
 
 def compare_stage(state: CompareState, session: Session) -> Placeholder:

@@ -13,18 +13,19 @@ from attnscope.figures.style import type_px
 from attnscope.records.maps import Which
 from attnscope.viewmodels.compare.rows import (
     PairedAnswer,
+    kind_words,
     kl_words,
     most_apart,
     rows_of_both,
+    text_difference,
 )
 from attnscope.viewmodels.compare.sides import example_for
 from attnscope.viewmodels.compare.state import CompareState
-from attnscope.viewmodels.comparison_rows import kind_words, text_difference
-from attnscope.viewmodels.session.comparing import CHANGES, Changes, Kept, changes_words, short_checkpoint
 from attnscope.viewmodels.session.head_measures import MEASURES
+from attnscope.viewmodels.session.history import CHANGES, Changes, Kept, changes_words, short_checkpoint
 from attnscope.viewmodels.session.state import Session
-from attnscope.widgets.before_after import CandidateTable, DifferenceLabel
 from attnscope.widgets.dialogs import ask_folder
+from attnscope.widgets.explore.output_panel import CandidateTable, DifferenceLabel
 from attnscope.widgets.form_parts import column, narrow_combo, row, scrolled_column
 from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button, when, when_seen
 from attnscope.widgets.theme import Dressed

@@ -9,17 +9,18 @@ from PySide6.QtGui import QIntValidator, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QLineEdit, QScrollArea, QWidget
 
 from attnscope.fields import Field, Number, OneOf, Switch, Value, fields_of
-from attnscope.figures.caption import caption_of
 from attnscope.figures.page import sized
 from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.figures.views.answer import AnswerFigure, cell_text, cells_px
+from attnscope.figures.words_and_numbers import caption_of
 from attnscope.records.charts import Answer, NumberTable
 from attnscope.viewmodels.asking import AskState
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.session.state import Session
-from attnscope.widgets.export.one_figure import export_one
+from attnscope.widgets.command_palette import Offer
+from attnscope.widgets.export.figures_offered import export_one
 from attnscope.widgets.form_parts import ChoiceButton, FlowRow, column, narrow_combo, row
 from attnscope.widgets.formulas import FormulaLabel
 from attnscope.widgets.labels import (
@@ -31,14 +32,12 @@ from attnscope.widgets.labels import (
     watch_seen,
     when_seen,
 )
-from attnscope.widgets.labs.cell_panel import CellPanel
-from attnscope.widgets.labs.text_table import TextTable, TextTableModel
-from attnscope.widgets.offers import Offer
+from attnscope.widgets.labs.cells_and_tables import CellPanel, TextTable, TextTableModel
 from attnscope.widgets.placeholders import StaleWatch
 from attnscope.widgets.theme import Dressed
 
 if TYPE_CHECKING:
-    from attnscope.widgets.labs.lab_plot import ChartPanel
+    from attnscope.widgets.charts import ChartPanel
 
 _CHART_PX, _MOST_LINES, _LINE_PX, _HEAD_PX = 190, 16, 24, 30
 _MEASURED_ROWS, _CELL_PADDING_PX, _WIDEST_PX = 100, 22, 260
@@ -264,7 +263,7 @@ class AnswerView(QWidget):
         return panel
 
     def _new_chart(self) -> "ChartPanel":
-        from attnscope.widgets.labs.lab_plot import ChartPanel  # its plotting library is slow to import
+        from attnscope.widgets.charts import ChartPanel  # its plotting library is slow to import
 
         panel = ChartPanel()
         panel.setParent(self)

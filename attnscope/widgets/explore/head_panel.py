@@ -31,20 +31,24 @@ from attnscope.records.interventions import (
 )
 from attnscope.records.maps import HeadMap
 from attnscope.records.tiles import LongMap
-from attnscope.viewmodels.heads.aligning import ROWS, AligningState
-from attnscope.viewmodels.maps.aggregation import labelled, long_map_of
+from attnscope.viewmodels.heads.marks import ROWS, AligningState
+from attnscope.viewmodels.maps.aspect import labelled, long_map_of
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.maps.picturing import PictureState
-from attnscope.viewmodels.session.gating import knocked_out, of_head, with_or_without
-from attnscope.viewmodels.session.recorded import NO_INSIDE, fixed_heads, is_recorded
+from attnscope.viewmodels.session.gating import (
+    NO_INSIDE,
+    fixed_heads,
+    is_recorded,
+    knocked_out,
+    of_head,
+    with_or_without,
+)
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import States
 from attnscope.viewmodels.view_state import SCALES, Cell, HeadViewKind, Highlight, Scale, ViewState
 from attnscope.widgets.actions import allow, writes
 from attnscope.widgets.causes.inside_panel import InsidePanel
-from attnscope.widgets.explore.head_view import HeadView
-from attnscope.widgets.explore.lines_panel import FINDING, NO_HEADS, LinesView
-from attnscope.widgets.explore.picture_view import PictureView
+from attnscope.widgets.explore.head_view import FINDING, NO_HEADS, HeadView, LinesView, PictureView
 from attnscope.widgets.explore.street_map import StreetMap
 from attnscope.widgets.form_parts import ChoiceButton, FlowRow, column, row, together
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when

@@ -12,7 +12,7 @@ from attnscope.figures.plain import plain_text
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
 from attnscope.records.interventions import Intervention, UseMask
 from attnscope.records.sites import once_words
-from attnscope.viewmodels.session.gating import in_words, without
+from attnscope.viewmodels.session.gating import fixed_heads, in_words, without
 from attnscope.viewmodels.session.head_measures import (
     MEASURES,
     MeasureKind,
@@ -20,7 +20,6 @@ from attnscope.viewmodels.session.head_measures import (
     find_measures,
     measures_shown,
 )
-from attnscope.viewmodels.session.recorded import fixed_heads
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.form_parts import JumpSlider, column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, plain_tooltip, tool_button, when
@@ -64,11 +63,9 @@ class MeasureRow(Dressed):
         self.setFixedHeight(round(type_px(_MEASURE_PX)))
 
     def sizeHint(self) -> QSize:
-        """Room for name, bar and value."""
         return QSize(240, round(type_px(_MEASURE_PX)))
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        """Paint name, bar and value."""
         palette, shown = self.theme, self._shown
         middle = Qt.AlignmentFlag.AlignVCenter
         with QPainter(self) as painter:

@@ -25,9 +25,9 @@ from attnscope.viewmodels.maps.aspect import (
     Block,
     Hidden,
     Over,
+    even_words,
 )
-from attnscope.viewmodels.maps.evenness import even_words
-from attnscope.viewmodels.placeholder import stage_of
+from attnscope.viewmodels.session.notices import stage_of
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import States
 from attnscope.viewmodels.view_state import LINES, ViewState
@@ -36,7 +36,8 @@ from attnscope.widgets.causes.across_view import AcrossPanel
 from attnscope.widgets.causes.causes_view import CausesPanel
 from attnscope.widgets.causes.lens_view import LensPanel
 from attnscope.widgets.explore.ask_panel import AskPanel
-from attnscope.widgets.explore.grid_panel import GridPanel
+from attnscope.widgets.explore.generation_panel import GenerationPanel
+from attnscope.widgets.explore.grid import GridPanel
 from attnscope.widgets.explore.head_panel import HeadPanel
 from attnscope.widgets.explore.inspector import HeadInspector
 from attnscope.widgets.explore.output_panel import OutputPanel
@@ -45,7 +46,6 @@ from attnscope.widgets.form_parts import ChoiceButton, FoldedSizes, SideTabs, co
 from attnscope.widgets.labels import ElidedLabel, ground, plain_tooltip, rule, tool_button, when
 from attnscope.widgets.placeholders import StaleWatch, StateCard
 from attnscope.widgets.theme import Dressed
-from attnscope.widgets.writing.generation_panel import GenerationPanel
 
 # How the pictures are made, in one line above them: heads blended, keys left out, words, which lines.
 

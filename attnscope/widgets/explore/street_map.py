@@ -37,8 +37,7 @@ from attnscope.figures.token_axis import axis_names
 from attnscope.records.findings import GoldCell
 from attnscope.records.sites import gate_note
 from attnscope.records.tiles import CellReading, LongMap, MapTile, Part
-from attnscope.viewmodels.maps.map_tiles import MapTiles
-from attnscope.viewmodels.maps.map_window import MapWindow
+from attnscope.viewmodels.maps.map_tiles import MapTiles, MapWindow
 from attnscope.widgets.labels import when
 from attnscope.widgets.map_widget import ARROWS, ZOOM_KEYS, MapWidget, zoom_factor
 from attnscope.widgets.placeholders import paint_veil

@@ -25,10 +25,10 @@ from attnscope.figures.style import type_px
 from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.sites import Axis
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.comparison_rows import CERTAINTY_TIP, token_labels, unsure_text
+from attnscope.viewmodels.compare.rows import CERTAINTY_TIP, token_labels, unsure_text
 from attnscope.viewmodels.maps.shown_maps import shown_tokens
-from attnscope.viewmodels.placeholder import wanted_input
-from attnscope.viewmodels.session.recorded import READ_ONLY, READ_ONLY_TIP, is_recorded
+from attnscope.viewmodels.session.gating import READ_ONLY, READ_ONLY_TIP, is_recorded
+from attnscope.viewmodels.session.notices import wanted_input
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.session.typed_text import (
     begun_word,
@@ -42,7 +42,7 @@ from attnscope.widgets.actions import writes
 from attnscope.widgets.form_parts import row
 from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button, when
 from attnscope.widgets.theme import Dressed
-from attnscope.widgets.token_strip import TokenStrip, is_unknown, typed_letters
+from attnscope.widgets.token_chips import TokenStrip, is_unknown, typed_letters
 
 # A list under the field in which a word is begun that a small vocabulary knows how to end.
 
@@ -353,7 +353,7 @@ class TextBar(Dressed):
         for edit in (self.text_edit, self.target_edit):
             edit.left.connect(self.left)
             edit.returnPressed.connect(self.left)
-            edit.editingFinished.connect(self._on_typing_finished)
+            edit.editingFinished.connect(self._session.history.close_group)
         self.text_edit.textEdited.connect(self._on_text_edited)
         self.target_edit.textEdited.connect(self._on_target_edited)
         for line in self._lines:
@@ -556,10 +556,6 @@ class TextBar(Dressed):
         self._session.texts.set_target(text)
         self._is_history_newer = False
 
-    def _on_typing_finished(self) -> None:
-        """Enter, or the field is left: what is typed next is a step of its own."""
-        self._session.history.close_group()
-
     def _leaves_undo(self, edit: QLineEdit, is_redo: bool) -> bool:
         """Whether undo (or redo) is about heads: they changed last, or `edit` has nothing to take back."""
         session = self._session
@@ -601,7 +597,6 @@ class _LineEdit(QLineEdit):
         self.words = WordHelp(self)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Esc leaves the field."""
         if self.words.takes(event):
             return
         if event.key() == Qt.Key.Key_Escape:

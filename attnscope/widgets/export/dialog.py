@@ -28,7 +28,6 @@ from attnscope.figures.colours import COLOUR_MAPS, ColourMap
 from attnscope.figures.export import image, save, suggested_name
 from attnscope.figures.file_names import ENDINGS, FORMATS, Format
 from attnscope.figures.html_page import check_page
-from attnscope.figures.numbers import first_lines
 from attnscope.figures.page import PRESETS, fitted, is_fitted, preset_named, preset_of
 from attnscope.figures.spec import (
     MAX_DPI,
@@ -44,6 +43,7 @@ from attnscope.figures.spec import (
 )
 from attnscope.figures.style import TURNS, MapStyle, Scale, Turn, type_px
 from attnscope.figures.views.panels import MAX_COLUMNS, PanelsFigure
+from attnscope.figures.words_and_numbers import first_lines
 from attnscope.viewmodels.view_state import SCALES
 from attnscope.widgets.form_parts import column, inset_text, monospaced_font, row
 from attnscope.widgets.labels import PlainLabel, named, push_button
@@ -457,7 +457,6 @@ class FigurePreview(QWidget):
         return QSize(560, 460)
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        """Paint the page with a thin edge."""
         if self._lines:
             self._paint_lines()
             return

@@ -5,13 +5,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QWidget
+
 from attnscope.errors import UserError
-from attnscope.figures.caption import caption_of
 from attnscope.figures.page import sized
 from attnscope.figures.paint_inside import paper_height_mm
 from attnscope.figures.paint_tiles import MapPart
+from attnscope.figures.shown_maps import Wanted
 from attnscope.figures.spec import PAGE_MM, PAGE_PT, Caption, FigureOrigin, FigureSpec
-from attnscope.figures.traced import Wanted
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.grid import GridFigure
 from attnscope.figures.views.head import HeadFigure
@@ -19,6 +21,7 @@ from attnscope.figures.views.inside import InsideFigure, InsidePart
 from attnscope.figures.views.lines import LinesFigure
 from attnscope.figures.views.panels import MAX_PANELS, panels_figure
 from attnscope.figures.views.picture import PictureFigure, PicturePart
+from attnscope.figures.words_and_numbers import caption_of
 from attnscope.records.findings import GoldCell
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, SiteGrid
@@ -245,3 +248,14 @@ def _origin(session: Session, model: ModelInfo, caption: Caption) -> FigureOrigi
         heads=session.selection,
         aspect=session.aspect,
     )
+
+
+def export_one(spec: FigureSpec | None, parent: QWidget) -> None:
+    """Open the dialog on a figure; nothing where there is none."""
+    if spec is None:
+        return
+    from attnscope.widgets.export.dialog import ExportDialog  # not before the first paint
+
+    dialog = ExportDialog({spec.view: spec}, spec.view, parent=parent)
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    dialog.open()

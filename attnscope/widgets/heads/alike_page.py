@@ -18,10 +18,9 @@ from attnscope.figures.style import type_px
 from attnscope.records.measures import PairsSource
 from attnscope.records.sites import STACKS
 from attnscope.viewmodels.heads.alike import SOURCE_NAMES, AlikeState
-from attnscope.viewmodels.placeholder import Placeholder
+from attnscope.viewmodels.session.notices import Placeholder
 from attnscope.widgets.form_parts import ChoiceButton, column, dress_table, row
-from attnscope.widgets.heads.head_table import SHARE_ROLE, BarDelegate
-from attnscope.widgets.heads.page import AskPath, ask_open_path
+from attnscope.widgets.heads.page import SHARE_ROLE, AskPath, BarDelegate, ask_open_path
 from attnscope.widgets.labels import (
     ElidedLabel,
     ground,

@@ -20,9 +20,9 @@ from attnscope.figures.colours import series_colour
 from attnscope.records.importance import UNITS, CurvePoint, PruningCurve
 from attnscope.records.intervals import interval_said
 from attnscope.records.sites import STACKS, HeadRef, Stack
-from attnscope.viewmodels.heads.pruning_curves import (
+from attnscope.viewmodels.heads.columns import RANKING_NAMES
+from attnscope.viewmodels.heads.pruning import (
     METRIC_NAMES,
-    RANKING_NAMES,
     CurveGroup,
     CurvesState,
     PointRef,

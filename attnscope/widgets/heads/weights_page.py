@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.head_charts import csv_of_pairs, json_of_weights, weights_charts
+from attnscope.figures.charts import csv_of_pairs, json_of_weights, weights_charts
 from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.spec import Caption, FigureSpec
@@ -27,7 +27,7 @@ from attnscope.files import replace_file
 from attnscope.records.charts import Chart
 from attnscope.records.measures import CircuitKind, TokenPair
 from attnscope.records.tokens import Token
-from attnscope.strict_json import json_text
+from attnscope.strict import json_text
 from attnscope.viewmodels.heads.head_weights import (
     END_NAMES,
     KIND_COLUMNS,
@@ -36,8 +36,7 @@ from attnscope.viewmodels.heads.head_weights import (
     LEFT_OUT,
     WeightsState,
 )
-from attnscope.widgets.export.one_figure import export_one
-from attnscope.widgets.failures import told_failures
+from attnscope.widgets.export.figures_offered import export_one
 from attnscope.widgets.form_parts import ChoiceButton, column, row
 from attnscope.widgets.heads.page import AskPath, ask_save_path
 from attnscope.widgets.labels import (
@@ -46,6 +45,7 @@ from attnscope.widgets.labels import (
     ground,
     named,
     plain_tooltip,
+    told_failures,
     tool_button,
     watch_seen,
     when,

@@ -1,11 +1,8 @@
-"""The Labs page: a list of labs by group at the left, the chosen one beside it, made when first looked at.
+"""The Labs page: a list of labs by group at the left, the chosen one beside it, made when first looked at."""
 
-Where the page is narrow for its type, as on a projector, the list is a box above the lab instead.
-"""
-
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QKeySequence, QResizeEvent, QShowEvent
@@ -23,15 +20,102 @@ from PySide6.QtWidgets import (
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.labs import GROUPS, LABS, LabEntry
+from attnscope.labs.lab import AnyLab, Lab
 from attnscope.viewmodels.labs.controls import LabControls, LabValues, UnkeptControls
-from attnscope.viewmodels.labs.states import LabStates
+from attnscope.viewmodels.labs.experiments import LabStates
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.view_state import ViewState
+from attnscope.widgets.command_palette import Offer
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, ground, named, plain_tooltip, when
-from attnscope.widgets.labs.catalogue import HasControls, LabWidget, LinksToPages, make_lab
-from attnscope.widgets.offers import Offer
 from attnscope.widgets.theme import Dressed
+
+
+class LabWidget(Protocol):
+    """What the page needs of a lab, which is a QWidget besides; the signals carry a text and nothing."""
+
+    hover_text: Any
+    export_wanted: Any
+
+    def figure_spec(self) -> FigureSpec | None:
+        """What Ctrl+E exports; None while there is nothing to export."""
+        ...
+
+
+@runtime_checkable
+class HasControls(Protocol):
+    """A lab whose controls can be undone, brought back to the example and kept."""
+
+    @property
+    def controls(self) -> LabControls[Any]:
+        """What is set in it."""
+        ...
+
+
+@runtime_checkable
+class LinksToPages(Protocol):
+    """A lab with a way to another page; the signal carries the page's key."""
+
+    page_wanted: Any
+
+
+def make_lab(entry: LabEntry, states: LabStates) -> QWidget:
+    """The widget of a lab: its own, or the view of any lab that is drawn from its choice.
+
+    Those that ask the worker get their own of the `states`.
+    """
+    own = _OWN.get(entry.name)
+    if own is not None:
+        return own(entry, states)
+    if not isinstance(entry, Lab):
+        raise TypeError(f"the lab {entry.name} has neither a picture nor a widget")
+    if entry.asks:
+        from attnscope.widgets.labs.measured import make_asking_view
+
+        return make_asking_view(entry, states.experiments)
+    from attnscope.widgets.labs.lab_view import LabView
+
+    return LabView(entry)
+
+
+def _cost(entry: LabEntry, _states: LabStates) -> QWidget:
+    from attnscope.widgets.labs.measured import make_cost_view
+
+    return make_cost_view(cast("AnyLab", entry))
+
+
+def _heads(entry: LabEntry, _states: LabStates) -> QWidget:
+    from attnscope.widgets.labs.measured import make_heads_view
+
+    return make_heads_view(cast("AnyLab", entry))
+
+
+def _merges(_entry: LabEntry, states: LabStates) -> QWidget:
+    from attnscope.widgets.labs.tokenizers_view import MergesView
+
+    return MergesView(states.merges)
+
+
+def _tokenizers(_entry: LabEntry, states: LabStates) -> QWidget:
+    from attnscope.widgets.labs.tokenizers_view import TokenizersView
+
+    return TokenizersView(states.tokenizers)
+
+
+def _vocabulary(_entry: LabEntry, states: LabStates) -> QWidget:
+    from attnscope.widgets.labs.vocabulary_view import VocabularyView
+
+    return VocabularyView(states.vocabulary)
+
+
+_OWN: Mapping[str, Callable[[LabEntry, LabStates], QWidget]] = {
+    "Cost by length": _cost,
+    "Cost of heads": _heads,
+    "Merges replayed": _merges,
+    "Tokenizers compared": _tokenizers,
+    "Vocabulary": _vocabulary,
+}
+
 
 _LIST_PX, _NARROW_PX = 168, 1000
 _OVERRIDE = QEvent.Type.ShortcutOverride

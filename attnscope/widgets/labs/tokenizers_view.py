@@ -31,15 +31,22 @@ from attnscope.figures.views.lab import LabFigure
 from attnscope.labs import LABS
 from attnscope.records.charts import Chart, Series
 from attnscope.records.tokenizers import KINDS, SIZES, TokenizerRow
-from attnscope.viewmodels.labs.merges import MAX_TEXT, SOURCES, TRAINED_KINDS, VOCAB_SIZES, MergesState
-from attnscope.viewmodels.labs.tokenizers import COLUMNS, TokenizersState, sizes_from_text
+from attnscope.viewmodels.labs.tokenizers import (
+    COLUMNS,
+    MAX_TEXT,
+    SOURCES,
+    TRAINED_KINDS,
+    VOCAB_SIZES,
+    MergesState,
+    TokenizersState,
+    sizes_from_text,
+)
+from attnscope.widgets.charts import ChartPanel
 from attnscope.widgets.form_parts import JumpSlider, column, play_icon, row
 from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button, when
-from attnscope.widgets.labs.chip_flow import ChipFlow
-from attnscope.widgets.labs.controls import WordsPanel
-from attnscope.widgets.labs.lab_frame import LabFrame
-from attnscope.widgets.labs.lab_plot import ChartPanel
-from attnscope.widgets.labs.text_table import TextTable, TextTableModel
+from attnscope.widgets.labs.cells_and_tables import TextTable, TextTableModel
+from attnscope.widgets.labs.lab_view import LabFrame, WordsPanel
+from attnscope.widgets.token_chips import ChipFlow
 
 _NAME_PX = 132
 _EMPTY = "Nothing measured yet.\n“Train and compare” trains every ticked kind on the text on the left."
@@ -469,10 +476,10 @@ class MergesView(LabFrame):
         self.add_to_side(self.words)
 
     def _build_picture(self) -> None:
-        self.text.textEdited.connect(self._on_text)
+        self.text.textEdited.connect(self.state.set_text)
         self.text.setPlaceholderText("Type words to split")
         self.slider.setAccessibleName("Step")
-        self.slider.valueChanged.connect(self._on_slid)
+        self.slider.valueChanged.connect(self.state.go_to)
         self.play.clicked.connect(self._on_play)
         self.back.clicked.connect(self._on_back)
         self.forward.clicked.connect(self._on_forward)
@@ -571,9 +578,6 @@ class MergesView(LabFrame):
 
     # What the person does
 
-    def _on_text(self, text: str) -> None:
-        self.state.set_text(text)
-
     def _on_source(self, index: int) -> None:
         self.state.set_source(self.source.itemData(index))
 
@@ -583,9 +587,6 @@ class MergesView(LabFrame):
     def _on_size(self, index: int) -> None:
         if index != self._size_shown:
             self.state.set_size(VOCAB_SIZES[index])
-
-    def _on_slid(self, step: int) -> None:
-        self.state.go_to(step)
 
     def _on_step_row(self, k: int) -> None:
         self.state.go_to(k + 1)

@@ -13,13 +13,13 @@ from attnscope.figures.style import type_px
 from attnscope.figures.views.lab import LabFigure
 from attnscope.records.charts import Chart, Series
 from attnscope.records.tokenizers import MAX_QUERY, PIECE_KINDS, PieceDetail, SortKey
-from attnscope.viewmodels.labs.vocabulary import MODES, VocabularyState
+from attnscope.viewmodels.labs.tokenizers import MODES, VocabularyState
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, ground, tool_button, when
-from attnscope.widgets.labs.chip_flow import ChipFlow
-from attnscope.widgets.labs.lab_frame import LabFoot
-from attnscope.widgets.labs.text_table import TextTable, TextTableModel
+from attnscope.widgets.labs.cells_and_tables import TextTable, TextTableModel
+from attnscope.widgets.labs.lab_view import LabFoot
 from attnscope.widgets.theme import Dressed
+from attnscope.widgets.token_chips import ChipFlow
 
 _SIDE_PX, _TYPING_MS = 288, 120
 _COLUMNS = (
@@ -124,7 +124,7 @@ class VocabularyView(Dressed):
         self.table.row_chosen.connect(self._on_row)
         self.typed.setPlaceholderText("Type a text to spell it in this vocabulary")
         self.typed.setAccessibleName("Text to spell")
-        self.typed.textEdited.connect(self._on_typed)
+        self.typed.textEdited.connect(self.state.spell)
         self.flow.hovered.connect(self.hover_text)
         self._area = QScrollArea(widgetResizable=True)
         self._area.setWidget(self.flow)
@@ -154,7 +154,7 @@ class VocabularyView(Dressed):
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.foot.export_wanted.connect(self.export_wanted)
         column((area, 1), self.foot, on=side, margins=(1, 0, 0, 0), spacing=0)
-        self.detail.piece_wanted.connect(self._on_piece_wanted)
+        self.detail.piece_wanted.connect(self.state.look_at)
         return side
 
     # Showing
@@ -226,12 +226,6 @@ class VocabularyView(Dressed):
     def _on_row(self, k: int) -> None:
         if k < len(self.state.ids):
             self.state.look_at(int(self.state.ids[k]))
-
-    def _on_piece_wanted(self, id: int) -> None:
-        self.state.look_at(id)
-
-    def _on_typed(self, text: str) -> None:
-        self.state.spell(text)
 
 
 class _PieceCard(QWidget):

@@ -26,8 +26,8 @@ from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.checklist import checklist_point
 from attnscope.records.maps import PositionTable
-from attnscope.viewmodels.placeholder import Placeholder
 from attnscope.viewmodels.positions import D_MODEL_RANGE, POSITIONS_RANGE, SCHEMES, PositionsState
+from attnscope.viewmodels.session.notices import Placeholder
 from attnscope.widgets.form_parts import FlowRow, column, inset_text, row, together
 from attnscope.widgets.formulas import FormulaLabel
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, ground, named, plain_tooltip, when
@@ -36,7 +36,7 @@ from attnscope.widgets.positions.position_map import PositionMap
 from attnscope.widgets.theme import Dressed
 
 if TYPE_CHECKING:
-    from attnscope.widgets.positions.offset_plots import OffsetPlots
+    from attnscope.widgets.charts import OffsetPlots
 
 
 # What the Positions page shows in one sentence, with the numbers of its tables.
@@ -441,7 +441,7 @@ class PositionsPage(Dressed):
     @cached_property
     def _plots(self) -> "OffsetPlots":
         """Curves over the offset, made for the first tables: the plotting library is slow to import."""
-        from attnscope.widgets.positions.offset_plots import OffsetPlots
+        from attnscope.widgets.charts import OffsetPlots
 
         plots = OffsetPlots()
         plots.offset_hovered.connect(self._on_offset_hovered)

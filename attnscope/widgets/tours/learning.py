@@ -31,15 +31,14 @@ from attnscope.viewmodels.tours.touring import TourState
 from attnscope.viewmodels.tours.tours import read_tours
 from attnscope.viewmodels.training.recipe_text import offered_recipes
 from attnscope.viewmodels.view_state import ViewState, page_named
+from attnscope.widgets.command_palette import Offer
 from attnscope.widgets.form_parts import SideTabs, column, row
-from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import PlainLabel, ground, push_button, tool_button, when
-from attnscope.widgets.offers import Offer
-from attnscope.widgets.theme import Dressed
+from attnscope.widgets.theme import Dressed, icon
 from attnscope.widgets.tours.help_panel import HelpPanel
-from attnscope.widgets.tours.tour_places import TourPanel, WindowPlaces
 from attnscope.widgets.tours.welcome_panel import Doors, WelcomePanel
 from attnscope.widgets.window.pages import Pages
+from attnscope.widgets.window.places import TourPanel, WindowPlaces
 from attnscope.widgets.window.workspace import Workspace
 
 # A calm outline around a part of the window, which the mouse goes through.

@@ -25,7 +25,7 @@ from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.style import type_px
 from attnscope.kept_models import kept_model, kept_names
 from attnscope.labs import LABS
-from attnscope.viewmodels.session.recents import Recents
+from attnscope.viewmodels.session.opening import Recents
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.tours.touring import TourState
 from attnscope.viewmodels.tours.tours import Tour

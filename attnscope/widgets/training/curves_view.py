@@ -9,11 +9,12 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QCheckBox, QGridLayout, QSlider, QVBoxLayout, QWidget
 
 from attnscope.counting import number_text
+from attnscope.figures.charts import LINEAR, PARTS, SHARES, shown_charts
 from attnscope.figures.colours import series_colour
-from attnscope.figures.run_charts import LINEAR, PARTS, SHARES, shown_charts
 from attnscope.figures.style import text_width, type_px
 from attnscope.records.charts import Chart
-from attnscope.viewmodels.training.overlaid_curves import (
+from attnscope.viewmodels.training.run_curves import AXES, Axis
+from attnscope.viewmodels.training.runs_compared import (
     CurveLine,
     Drawing,
     Losses,
@@ -27,7 +28,6 @@ from attnscope.viewmodels.training.overlaid_curves import (
     unit_of_losses,
     value_at,
 )
-from attnscope.viewmodels.training.run_curves import AXES, Axis
 from attnscope.widgets.form_parts import ChoiceButton, column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, plain_tooltip
 from attnscope.widgets.line_plot import X_NUMBERS_PX, Line, LinePlot

@@ -13,17 +13,15 @@ from attnscope.counting import number_text
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import MapStyle
 from attnscope.figures.views.curves import CurvesFigure
-from attnscope.viewmodels.session.recents import Recents
+from attnscope.viewmodels.session.opening import Recents
 from attnscope.viewmodels.training.recipe_text import offered_recipes
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.form_parts import SideTabs, column
 from attnscope.widgets.labels import ground, when, when_seen
-from attnscope.widgets.training.inspections_view import MOVED, READING, InspectionsView
+from attnscope.widgets.training.charts import MOVED, READING, InspectionsView, ScalingView
 from attnscope.widgets.training.run_panel import RunPanel
-from attnscope.widgets.training.runs_panel import RunsPanel
-from attnscope.widgets.training.scaling_view import ScalingView
-from attnscope.widgets.training.sweep_line import SweepLine
+from attnscope.widgets.training.runs_panel import RunsPanel, SweepLine
 from attnscope.widgets.training.watch_panel import WatchPanel
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The left side of the training page: the recipe, where it runs, and the controls of the run."""
+"""The left side of the training page: the recipe, where it runs and writes, and the controls of the run."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,10 +7,13 @@ from pathlib import Path
 from PySide6.QtCore import QMargins, Qt, Signal, Slot
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
+    QComboBox,
     QDialog,
     QDialogButtonBox,
     QFileDialog,
+    QGridLayout,
     QHBoxLayout,
+    QLineEdit,
     QMenu,
     QProgressBar,
     QPushButton,
@@ -25,15 +28,13 @@ from attnscope.counting import bytes_text, plural
 from attnscope.errors import LoadError
 from attnscope.figures.style import type_px
 from attnscope.schemes.objectives import OBJECTIVES
-from attnscope.viewmodels.session.recents import Recents
-from attnscope.viewmodels.training.preset_recipe import take_preset
-from attnscope.viewmodels.training.recipe_text import offered_recipes, recipe_value
+from attnscope.viewmodels.session.opening import Recents
+from attnscope.viewmodels.training.recipe_text import offered_recipes, recipe_value, take_preset
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.status import several_status
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.actions import allow
-from attnscope.widgets.dialogs import ask_folder
-from attnscope.widgets.failures import told_failures
+from attnscope.widgets.dialogs import ask_folder, ask_new_folder
 from attnscope.widgets.form_parts import column, inset_text, narrow_combo, row
 from attnscope.widgets.labels import (
     ElidedLabel,
@@ -43,13 +44,134 @@ from attnscope.widgets.labels import (
     plain_tooltip,
     push_button,
     rule,
+    told_failures,
     tool_button,
     when,
 )
 from attnscope.widgets.theme import Dressed
-from attnscope.widgets.training.cost_bar import CostBar
-from attnscope.widgets.training.recipe_editor import RecipeEditor
-from attnscope.widgets.training.run_places import RunPlaces
+from attnscope.widgets.training.recipe_editor import CostBar, RecipeEditor
+
+_DATA_HINT = "Text or pairs to train on"
+_PICTURES_HINT = "A folder of pictures, or an NPZ file"
+
+
+class RunPlaces(QWidget):
+    """Shows the places of the state's recipe and run, and reports other ones."""
+
+    def __init__(self, state: TrainingState) -> None:
+        super().__init__()
+        self._state = state
+        self._data, self._browse_data = self._path_row(
+            "Data", _DATA_HINT, self._on_data_typed, self._on_browse_data
+        )
+        self._out, browse_out = self._path_row(
+            "Run folder", "Folder for the run", self._on_out_typed, self._on_browse_out
+        )
+        self._pictures_menu = QMenu(self)
+        self._pictures_menu.addAction("Folder of pictures…", self._on_browse_pictures)
+        self._pictures_menu.addAction("NPZ file…", self._on_browse_data)
+        self._device = named(QComboBox(), "Device")
+        self._device.activated.connect(self._on_device_chosen)
+        self._out_note = PlainLabel(role="muted", wraps=True)
+        new_folder = push_button("New folder", clicked=self._state.place.take_fresh)
+        self._out_row = QWidget()
+        row((self._out_note, 1), new_folder, on=self._out_row)
+        grid = QGridLayout(self)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(8)
+        grid.setVerticalSpacing(6)
+        for i, (name, field, browse) in enumerate(
+            (("Data", self._data, self._browse_data), ("Run folder", self._out, browse_out))
+        ):
+            grid.addWidget(PlainLabel(name, "muted"), i, 0)
+            grid.addWidget(field, i, 1)
+            grid.addWidget(browse, i, 2)
+        grid.addWidget(self._out_row, 2, 0, 1, 3)
+        grid.addWidget(PlainLabel("Device", "muted"), 3, 0)
+        grid.addWidget(self._device, 3, 1, 1, 2)
+        grid.setColumnStretch(1, 1)
+
+    def _path_row(
+        self, name: str, hint: str, typed: Callable[[], None], browse: Callable[[], None]
+    ) -> tuple[QLineEdit, QToolButton]:
+        field = QLineEdit(placeholderText=hint)
+        field.editingFinished.connect(typed)
+        button = named(QToolButton(), tip=f"Choose: {name.lower()}")
+        button.setText("…")
+        button.clicked.connect(browse)
+        return field, button
+
+    def show_recipe(self) -> None:
+        """Show the data of the recipe and the folder of the run."""
+        recipe = self._state.recipe
+        self._data.setText(recipe.data_path)
+        reads_pictures = recipe_value(recipe.text, "data", "kind") == "pictures"
+        hint = _PICTURES_HINT if reads_pictures else _DATA_HINT
+        self._data.setPlaceholderText(hint if recipe.needs_data else "Generates its own data")
+        menu = self._pictures_menu if reads_pictures else None
+        self._browse_data.setMenu(menu)  # type: ignore[arg-type]  # None takes it away
+        at_once = QToolButton.ToolButtonPopupMode.InstantPopup
+        self._browse_data.setPopupMode(at_once if menu else QToolButton.ToolButtonPopupMode.DelayedPopup)
+        self._data.setEnabled(recipe.needs_data)
+        self._browse_data.setEnabled(recipe.needs_data)
+        self._data.setCursorPosition(0)
+        self._out.setText(self._state.place.folder)
+        self._out.setToolTip(plain_tooltip(self._state.place.folder))
+
+    def show_devices(self) -> None:
+        """List the devices of this machine."""
+        self._device.clear()
+        for name in self._state.devices:
+            self._device.addItem("Automatic" if name == "auto" else name, name)
+        self._device.setCurrentIndex(max(0, self._device.findData(self._state.place.device)))
+
+    def show_status(self) -> None:
+        """Show what the folder holds, and what may be changed while a run is in progress."""
+        state = self._state
+        problem = state.place.problem
+        self._out_row.setVisible((state.place.holds_run or bool(problem)) and not state.run.is_active)
+        words = "Holds a complete run." if state.is_complete else "Holds a run that can be continued."
+        words = problem or words
+        writer = state.run.writer if state.is_followed else None
+        self._out_note.setText(f"Following, written by process {writer.pid}" if writer else words)
+        for field in (self._out, self._device):
+            field.setEnabled(not state.run.is_active)
+        self._data.setReadOnly(state.run.is_active)
+
+    # What the person wants
+
+    @Slot()
+    def _on_data_typed(self) -> None:
+        if self._data.text() != self._state.recipe.data_path:
+            self._state.recipe.set_data_path(self._data.text())
+
+    @Slot()
+    def _on_browse_data(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, "Data to train on", self._data.text())
+        if path:
+            self._state.recipe.set_data_path(path)
+
+    @Slot()
+    def _on_browse_pictures(self) -> None:
+        folder = ask_folder(self, "Pictures, a folder for each label", self._data.text())
+        if folder:
+            self._state.recipe.set_data_path(folder)
+
+    @Slot()
+    def _on_out_typed(self) -> None:
+        if self._out.text() != self._state.place.folder:
+            self._state.place.choose(self._out.text())
+
+    @Slot()
+    def _on_browse_out(self) -> None:
+        folder = ask_new_folder(self, "Run folder", self._out.text() or self._state.place.fresh, "run")
+        if folder:
+            self._state.place.choose(folder)
+
+    @Slot(int)
+    def _on_device_chosen(self, index: int) -> None:
+        self._state.place.set_device(str(self._device.itemData(index)))
+
 
 # The way back to the run before, or to several that were left, while the page shows none.
 
@@ -141,7 +263,7 @@ class PresetButton(QToolButton):
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._menu = QMenu(self, toolTipsVisible=True)
-        self._menu.aboutToShow.connect(self._on_opening)
+        self._menu.aboutToShow.connect(self._state.planning.ask_presets)
         self.setMenu(self._menu)
         self._fill()
         when(self, self._fill, state.planning.changed.presets)
@@ -149,10 +271,6 @@ class PresetButton(QToolButton):
 
     def _show_status(self) -> None:
         self.setEnabled(not self._state.run.is_active)
-
-    @Slot()
-    def _on_opening(self) -> None:
-        self._state.planning.ask_presets()
 
     def _fill(self) -> None:
         self._menu.clear()

@@ -10,21 +10,24 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 
 from attnscope import paths
 from attnscope.errors import UserError
-from attnscope.figures.caption import program_version
 from attnscope.figures.spec import FigureSpec
+from attnscope.figures.words_and_numbers import program_version
 from attnscope.records.models import Sample
 from attnscope.viewmodels.heads.pruning import PruningState
-from attnscope.viewmodels.session.exploring import open_and_explore
-from attnscope.viewmodels.session.recents import Recents
+from attnscope.viewmodels.session.opening import Recents, open_and_explore
 from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.training.preset_recipe import finetune_name, finetune_recipe, why_not_finetune
-from attnscope.viewmodels.training.recipe_text import fresh_folder
+from attnscope.viewmodels.training.recipe_text import (
+    finetune_name,
+    finetune_recipe,
+    fresh_folder,
+    why_not_finetune,
+)
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import HeadViewKind, Page, ViewState
 from attnscope.widgets.dialogs import ask_folder, ask_new_folder
 from attnscope.widgets.export.dialog import KeptChoices
 from attnscope.widgets.export.figures_offered import current_figure
-from attnscope.widgets.heads.prune_dialog import PruneDialog
+from attnscope.widgets.heads.pruning import PruneDialog
 from attnscope.widgets.tours.help_panel import ShortcutsSheet
 
 ChooseFolder = Callable[[QWidget, str, str], str]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Protocol, runtime_checkable
 
-from PySide6.QtCore import QEvent, QObject, Qt, Signal, Slot
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QAction, QColor, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -19,16 +19,14 @@ from PySide6.QtWidgets import (
 from attnscope.figures.plain import plain_text
 from attnscope.figures.style import font, type_px
 from attnscope.viewmodels.palette import Item
-from attnscope.viewmodels.session.file import KeptView
-from attnscope.viewmodels.session.kept_views import KeptViews
+from attnscope.viewmodels.session.file import KeptView, KeptViews
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.actions import allow
+from attnscope.widgets.command_palette import Offer
 from attnscope.widgets.form_parts import FlowRow, column, row, together
-from attnscope.widgets.icons import icon
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, ground, named, plain_tooltip, tool_button, when
-from attnscope.widgets.offers import Offer
-from attnscope.widgets.theme import Dressed
+from attnscope.widgets.theme import Dressed, icon
 
 _LEAST_PX = 264
 """How narrow a panel becomes before it lies over a page that needs its width."""
@@ -55,7 +53,7 @@ class RightEdge(QObject):
         over.installEventFilter(self)
         panel.installEventFilter(self)
         if isinstance(over, QStackedWidget):
-            over.currentChanged.connect(self._on_page_changed)  # which raises the page above its siblings
+            over.currentChanged.connect(self.place)  # which raises the page above its siblings
 
     def place(self) -> None:
         """Take the place again, on top; nothing while the panel is hidden."""
@@ -81,10 +79,6 @@ class RightEdge(QObject):
         for page in self._over.children():
             if isinstance(page, GivesWay):
                 page.give_way(room_px)
-
-    @Slot()
-    def _on_page_changed(self) -> None:
-        self.place()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Stay at the right edge when the page changes its size."""

@@ -1,4 +1,4 @@
-"""The window: places the bars and pages, builds the actions, keeps theme and layout."""
+"""The window: places the bars and pages, builds the actions, keeps theme, layout and the keyboard's place."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -13,18 +13,20 @@ from PySide6.QtGui import (
     QDragEnterEvent,
     QDropEvent,
     QGuiApplication,
+    QKeyEvent,
     QStatusTipEvent,
 )
-from PySide6.QtWidgets import QMainWindow, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QLineEdit, QMainWindow, QWidget
+from shiboken6 import isValid
 
 from attnscope.errors import UserError
 from attnscope.figures.clipboard import release_clipboard
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec
 from attnscope.settings import Settings
+from attnscope.viewmodels.session.gating import NO_INSIDE, fixed_heads, is_recorded
 from attnscope.viewmodels.session.history import Change, Setting
-from attnscope.viewmodels.session.recents import Recents
-from attnscope.viewmodels.session.recorded import NO_INSIDE, fixed_heads, is_recorded
+from attnscope.viewmodels.session.opening import Recents
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import States
 from attnscope.viewmodels.view_state import Page, Part, ViewState
@@ -39,17 +41,82 @@ from attnscope.widgets.labs.page import LabsPage, lab_offers
 from attnscope.widgets.map_widget import remembered_view
 from attnscope.widgets.theme import apply_theme, dress_application, palette_for
 from attnscope.widgets.tours.learning import Learning
-from attnscope.widgets.tours.tour_places import WindowPlaces
+from attnscope.widgets.window.bars import Banner, ModelMenu, PageBar, StatusBar, TopBar
 from attnscope.widgets.window.commands import Commands, FigureCommands, Openings
 from attnscope.widgets.window.edge_panels import KeptLine
-from attnscope.widgets.window.pages import Pages
-from attnscope.widgets.window.panel_windows import SizesByType, restore_geometry, restore_splitters
-from attnscope.widgets.window.places_offered import PlacesOffered
+from attnscope.widgets.window.pages import Pages, SizesByType, restore_geometry, restore_splitters
+from attnscope.widgets.window.places import PlacesOffered, WindowPlaces
 from attnscope.widgets.window.session_files import SessionFiles
-from attnscope.widgets.window.status_bar import Banner, StatusBar
-from attnscope.widgets.window.steady_focus import SteadyFocus
-from attnscope.widgets.window.top_bar import ModelMenu, PageBar, TopBar
 from attnscope.widgets.window.workspace import Workspace
+
+_PRESSING = (Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter)
+
+
+class SteadyFocus(QObject):
+    """Keeps the focus of every window of the program with what is around a control that can hold it no more.
+
+    It goes back to the control when that can be used again, unless a person has gone elsewhere.
+    """
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._waiting: tuple[QWidget, QWidget] | None = None
+        """The control that the focus was taken from, until somebody puts it elsewhere, and its refuge."""
+        application = QApplication.instance()
+        if isinstance(application, QApplication):
+            application.focusChanged.connect(self._on_focus_changed)
+
+    @Slot(QWidget, QWidget)
+    def _on_focus_changed(self, old: QWidget | None, now: QWidget | None) -> None:
+        if self._waiting is not None and now is self._waiting[1]:
+            return
+        self._forget()
+        if old is None or not isValid(old) or _can_hold(old) or not old.window().isVisible():
+            return
+        if (now.window() if now is not None else QApplication.activeWindow()) is not old.window():
+            return
+        refuge = old.parentWidget()
+        while refuge is not None and not _can_hold(refuge):
+            refuge = None if refuge.isWindow() else refuge.parentWidget()
+        if refuge is not None:
+            if isinstance(now, QLineEdit):
+                now.deselect()  # as Qt selects what it goes on to
+            self._wait(old, refuge)
+
+    def give(self, wanted: QWidget, window: QWidget) -> None:
+        """Give the keyboard to a control that is not seen yet: `window` holds it until then."""
+        self._wait(wanted, window)
+
+    def _wait(self, left: QWidget, refuge: QWidget) -> None:
+        self._waiting = left, refuge
+        left.installEventFilter(self)
+        refuge.installEventFilter(self)
+        refuge.setFocus()
+
+    def _forget(self) -> None:
+        for watched in filter(isValid, self._waiting or ()):
+            watched.removeEventFilter(self)
+        self._waiting = None
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Go back to the control; until then, what would press it presses nothing else."""
+        if self._waiting is None:
+            return False
+        left, refuge = self._waiting
+        if watched is left and event.type() in (QEvent.Type.EnabledChange, QEvent.Type.Show):
+            if _can_hold(left):
+                self._forget()
+                left.setFocus()
+        elif watched is refuge and isinstance(left, QAbstractButton) and isinstance(event, QKeyEvent):
+            if event.key() in _PRESSING and not event.modifiers():
+                event.accept()
+                return True
+        return False
+
+
+def _can_hold(widget: QWidget) -> bool:
+    return widget.isEnabled() and widget.isVisible()
+
 
 # A step taken back or done again where it is not seen: what to say, with the page it belongs to.
 
@@ -470,7 +537,6 @@ class MainWindow(QMainWindow):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Open what was dropped."""
         self.workspace.take(event.mimeData())
         event.acceptProposedAction()
 

@@ -12,28 +12,28 @@ from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from attnscope.counting import plural
 from attnscope.errors import LoadError, UserError
-from attnscope.figures.caption import program_version
 from attnscope.figures.figure_file import ENDING as FIGURE_ENDING
 from attnscope.figures.figure_file import SavedFigure, is_figure_file, read_figure_file
+from attnscope.figures.words_and_numbers import program_version
 from attnscope.files import replace_file
 from attnscope.outside import read_outside
 from attnscope.records.models import Sample, is_download, on_this_machine
-from attnscope.strict_json import as_object, read_json
-from attnscope.viewmodels.session.exploring import open_and_explore
+from attnscope.strict import as_object, read_json
 from attnscope.viewmodels.session.file import (
     ENDING,
     MAX_BYTES,
+    KeptViews,
     LookSaved,
     SavedSession,
+    Views,
     read_session,
     session_bytes,
     setting_for,
 )
 from attnscope.viewmodels.session.gating import every_head
 from attnscope.viewmodels.session.history import Setting
-from attnscope.viewmodels.session.kept_views import KeptViews, Views
 from attnscope.viewmodels.session.notices import OPENING
-from attnscope.viewmodels.session.recents import Recents
+from attnscope.viewmodels.session.opening import Recents, open_and_explore
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.dialogs import ask_folder

@@ -14,18 +14,15 @@ from attnscope.errors import LoadError, SaveError
 from attnscope.figures.plain import plain_text, shorten
 from attnscope.files import replace_file
 from attnscope.viewmodels.session.file import ENDING, read_session
-from attnscope.viewmodels.session.recents import Recents
+from attnscope.viewmodels.session.opening import Recents
 from attnscope.viewmodels.session.scripts import Scripts, scripts_now
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.shelf import ShelfState
 from attnscope.viewmodels.states import States
 from attnscope.viewmodels.view_state import SIZES, ViewState
 from attnscope.widgets.actions import allow, aspect_handlers
-from attnscope.widgets.dialogs import open_one
-from attnscope.widgets.explore.lines_panel import LinesPanel
-from attnscope.widgets.explore.page import DEFAULT_SIZES
-from attnscope.widgets.labels import plain_tooltip, when
-from attnscope.widgets.offers import (
+from attnscope.widgets.command_palette import (
+    CommandPalette,
     Offer,
     action_offers,
     choice_offers,
@@ -34,11 +31,13 @@ from attnscope.widgets.offers import (
     sample_offers,
     session_offers,
 )
-from attnscope.widgets.window.command_palette import CommandPalette
+from attnscope.widgets.dialogs import open_one
+from attnscope.widgets.explore.head_view import LinesPanel
+from attnscope.widgets.explore.page import DEFAULT_SIZES
+from attnscope.widgets.labels import plain_tooltip, when
 from attnscope.widgets.window.commands import PRESENTING
 from attnscope.widgets.window.edge_panels import HistoryPanel, KeptPanel, view_offers
-from attnscope.widgets.window.pages import Pages
-from attnscope.widgets.window.panel_windows import Panel, PanelWindows
+from attnscope.widgets.window.pages import Pages, Panel, PanelWindows
 from attnscope.widgets.window.session_files import SessionFiles
 
 # Keeping a copy of the open session on the disk, and finding those of programs that died.
@@ -200,7 +199,7 @@ class GetModels(QObject):
 
     def open(self, name: str = "") -> None:
         """Show the shelf, with a model chosen on it where one is named."""
-        from attnscope.widgets.shelf.dialog import ShelfDialog  # not before the first paint
+        from attnscope.widgets.window.shelf_dialog import ShelfDialog  # not before the first paint
 
         def make() -> ShelfDialog:
             dialog = ShelfDialog(self.state, self._window)

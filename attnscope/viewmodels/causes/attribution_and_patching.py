@@ -1,0 +1,664 @@
+"""What made an output: parts that add up to a difference of two logits, and patching between two texts."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+from psygnal import Signal, SignalGroup
+
+from attnscope.counting import number_text
+from attnscope.records.causes import (
+    AttributeOutput,
+    Attribution,
+    Contribution,
+    OutputAttributed,
+    PatchingNews,
+    PatchMap,
+    PatchTexts,
+    TextsPatched,
+    WishedToken,
+)
+from attnscope.records.maps import Picture
+from attnscope.records.messages import ModelLoaded
+from attnscope.records.models import ModelInfo, Sample
+from attnscope.records.outputs import Candidate
+from attnscope.records.requests import Reply
+from attnscope.records.sites import HeadRef
+from attnscope.records.tokens import Token
+from attnscope.viewmodels.causes.across_layers import AcrossState
+from attnscope.viewmodels.query import Job, Query, Requests
+from attnscope.viewmodels.session.state import Session
+
+PartOrder = Literal["size", "model"]
+TELLING = ("causal", "masked", "translation", "classification")
+"""What models of another library are for that tell tokens or classes."""
+PART_ORDERS: dict[str, str] = {"size": "by size", "model": "by layer"}
+
+
+class AttributingChanges(SignalGroup):
+    """What of it can change."""
+
+    choice = Signal()
+    order = Signal()
+    parts = Signal()
+
+
+class AttributingState:
+    """The output token is that of `across`; the answers hold for it alone."""
+
+    automatic = ("its prediction", "its runner-up")
+    """What an answer stands for that nobody has chosen."""
+    refusal_title = "No attribution for this model"
+    """What the `reason` is a reason against."""
+
+    def __init__(
+        self,
+        session: Session,
+        across: AcrossState,
+        requests: Requests,
+    ) -> None:
+        self._session, self._across = session, across
+        self._query = Query(OutputAttributed, requests)
+        self.changed = AttributingChanges()
+        self.answer: WishedToken = None
+        self.other: WishedToken = None
+        self.order: PartOrder = "size"
+        self.candidates: tuple[Candidate, ...] = ()
+        session.changed.model.connect(self._on_model, max_args=0)
+        session.changed.text.connect(self._forget_answers, max_args=0)
+        session.changed.traced.connect(self._ask, max_args=0)
+        across.changed.choice.connect(self._on_position, max_args=0)
+
+    # What can be read
+
+    @property
+    def found(self) -> Attribution | None:
+        """The parts, when they are known."""
+        return self._query.answer.attribution if self._query.answer is not None else None
+
+    @property
+    def picture(self) -> Picture | None:
+        """What the parts lie over, where the model reads a picture."""
+        return self._query.answer.picture if self._query.answer is not None else None
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """The output tokens that can be chosen; none where there is one class of the whole input."""
+        return self._across.tokens if self._across.whole_at is None else ()
+
+    @property
+    def position(self) -> int:
+        """The output token whose parts are shown."""
+        return self._across.position if self._across.whole_at is None else self._across.whole_at
+
+    @property
+    def heading(self) -> str:
+        """Which output is explained."""
+        return self._across.heading if self._across.whole_at is None else self._across.whole_words
+
+    @property
+    def compared(self) -> tuple[Token | None, Token | None]:
+        """The two tokens whose logits are shown, None while that is unknown."""
+        found = self.found
+        return (found.answer, found.other) if found is not None else (None, None)
+
+    @property
+    def selected(self) -> tuple[HeadRef, ...]:
+        """The heads that the session has selected."""
+        return self._session.selection
+
+    @property
+    def parts(self) -> tuple[Contribution, ...]:
+        """The parts in the chosen order."""
+        if self.found is None:
+            return ()
+        parts = self.found.contributions
+        return parts if self.order == "model" else tuple(sorted(parts, key=lambda one: -abs(one.value)))
+
+    @property
+    def reason(self) -> str:
+        """Why there can be no parts; empty while there are some, or some to come."""
+        return refusal_of(self._session.model) or self._query.error
+
+    @property
+    def note(self) -> str:
+        """What is under way or to be done while there are no parts, or what they leave out."""
+        session = self._session
+        if self.reason:
+            return ""
+        if not session.text.strip():
+            is_picture = session.model is not None and session.model.reads == "picture"
+            what = "Type the path of a picture" if is_picture else "Enter a text"
+            return f"{what} to see which parts of the model made an output."
+        if self.found is None:
+            return "Adding up the parts…"
+        changes = "Changes inside heads are ignored; gates count." if session.interventions else ""
+        return " ".join(part for part in (changes, self.found.note) if part)
+
+    @property
+    def statement(self) -> str:
+        """The difference that is taken apart."""
+        found = self.found
+        if found is None:
+            return ""
+        return f"logit({found.answer.piece}) − logit({found.other.piece}) = {number_text(found.difference)}"
+
+    @property
+    def sum_words(self) -> str:
+        """What all parts add up to."""
+        found = self.found
+        return f"{len(found.contributions)} parts: {number_text(found.total)}" if found is not None else ""
+
+    def gate(self, head: HeadRef) -> float:
+        return self._session.gates.value(head)
+
+    # Intents
+
+    def watch(self, is_watched: bool) -> None:
+        """Somebody looks at the parts, or nobody does."""
+        self._query.is_watched = is_watched
+        self._ask()
+
+    def choose_position(self, position: int) -> None:
+        """Explain another output token, here and in the panel across layers."""
+        self._across.choose(position)
+
+    def choose_answers(self, answer: WishedToken, other: WishedToken) -> None:
+        """Compare other tokens; None is what the model says."""
+        wished = (clean_wish(answer), clean_wish(other))
+        if wished != (self.answer, self.other):
+            self.answer, self.other = wished
+            self.changed.choice.emit()
+            self._ask()
+
+    def choose_order(self, order: str) -> None:
+        """Sort the parts."""
+        if order in PART_ORDERS and order != self.order:
+            self.order = "model" if order == "model" else "size"
+            self.changed.order.emit()
+
+    def select(self, head: HeadRef, *, is_added: bool = False) -> None:
+        """Select a head for the whole window."""
+        self._session.select_heads((head,), is_added)
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply of the worker; those that come too late change nothing."""
+        if self._query.take(reply):
+            if self._query.answer is not None:
+                self.candidates = self._query.answer.candidates
+            self.changed.parts.emit()
+
+    # Inside
+
+    def _on_model(self) -> None:
+        self._forget_answers()
+        self._query.forget()
+        self.candidates = ()
+        self.changed.parts.emit()
+        self._ask()
+
+    def _forget_answers(self) -> None:
+        self.answer = self.other = None
+
+    def _on_position(self) -> None:
+        found = self.found
+        if found is not None and found.position != self.position:
+            self._forget_answers()
+        self.changed.choice.emit()
+        self._ask()
+
+    def _ask(self) -> None:
+        """Ask for the text that is shown, unless that was done already."""
+        session, traced = self._session, self._session.traced
+        if not self._query.is_watched or session.model is None or refusal_of(session.model):
+            return
+        if traced is None or session.tracing.is_stale or not self._across.tokens:
+            return
+        request = AttributeOutput(
+            position=self.position,
+            text=session.text,
+            target=session.target or traced.target_text,
+            answer=self.answer,
+            other=self.other,
+            gates=traced.gates,
+        )
+        about = (traced.number, self.position, self.answer, self.other)
+        self._query.ask(about, request)
+
+
+def refusal_of(model: ModelInfo | None) -> str:
+    """Why nothing can be taken apart in a model; empty where it can be tried, and without a model."""
+    if model is None:
+        return ""
+    if model.is_recorded:
+        return "This is recorded attention: it has no output to attribute."
+    if model.body:
+        return f"The model is recurrent ({model.body}): it has no stream that layers add to."
+    if model.labels:
+        return f"{model.name} predicts labels of whole texts, not tokens that could be compared."
+    if model.architecture and (model.objective not in TELLING or model.reads == "recording"):
+        if model.reads == "picture":
+            return f"{model.name} has no output layer: it predicts no classes that could be compared."
+        if model.reads == "recording":
+            return f"{model.name} reads recordings, whose parts cannot be separated here."
+        return f"{model.name} predicts no tokens of a text that could be compared."
+    return ""
+
+
+def part_words(part: Contribution, total: float) -> str:
+    """One part in words: what it adds, and its share of the whole difference."""
+    share = f", {part.value / total:.1%} of the difference".replace("-", "−") if total else ""
+    is_named = part.kind != "head" or part.label.startswith(f"{part.stack} ")
+    kind = part.label if is_named else f"{part.stack} {part.label}"
+    return f"{kind}: {number_text(part.value)} logits{share}"
+
+
+def clean_wish(wish: WishedToken) -> WishedToken:
+    """A wished token, None where nothing was typed."""
+    return (wish or None) if isinstance(wish, str) else wish
+
+
+What = Literal["encoder", "decoder", "head"]
+"""The stream of a stack, position by position, or the outputs of heads."""
+WHAT_TIPS: dict[What, str] = {
+    "encoder": "What enters each layer of the encoder, at one position: a map of layers and positions.",
+    "decoder": "What enters each layer of the decoder, at one position: a map of layers and positions.",
+    "head": "What a head gives, at every position: a map of layers and heads.",
+}
+WHAT_NAMES: dict[What, str] = {
+    "encoder": "encoder positions",
+    "decoder": "decoder positions",
+    "head": "heads",
+}
+
+
+def patch_sentence(found: PatchMap, row: int, column: int) -> str:
+    """One cell in words; with a row of −1 the largest one, empty where all are missing."""
+    if np.isnan(found.patched).all():
+        return ""
+    is_largest = row < 0
+    if is_largest:
+        row, column = divmod(int(np.nanargmax(np.abs(found.patched))), len(found.columns))
+    value = float(found.patched[row, column])
+    if value != value:
+        return f"{found.rows[row]} has no head {column}."
+    name, layer = found.rows[row].split()
+    where = (
+        f"{name} L{layer}H{column}"
+        if found.kind == "head"
+        else f"what enters {name} layer {layer} at “{found.columns[column]}”"
+    )
+    share = f"{100 * value:.4g} %".replace("-", "−")
+    says = f"{where} restores {share} of the difference."
+    return f"Strongest: {says}" if is_largest else says[:1].upper() + says[1:]
+
+
+def end_of_change(first: str, second: str) -> int:
+    """Where the first exchanged word of the second text ends, in characters; 0 when none is."""
+    same = next((k for k, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), None)
+    if same is None:
+        return 0
+    blank = second.find(" ", same)
+    return blank if blank >= 0 else len(second)
+
+
+def counterpart(text: str, samples: Sequence[Sample]) -> str:
+    """The sample that differs from a text in one word; empty when there is none."""
+    words = text.split()
+    for sample in samples:
+        others = sample.text.split()
+        if len(others) == len(words) and sum(a != b for a, b in zip(words, others, strict=True)) == 1:
+            return sample.text.strip()
+    return ""
+
+
+_SAME = "Replace a word of the second text by another with the same number of tokens."
+_OTHER_PICTURE = "Type the path of another picture above."
+_NEW = "The text, its gates or the choices have changed. Press Patch again."
+
+
+class PatchingChanges(SignalGroup):
+    """What of it can change."""
+
+    choice = Signal()
+    progress = Signal()
+    map = Signal()
+    selection = Signal()
+
+
+class Exchange:
+    """What is exchanged between the two runs: a head, or the stream of a stack. `again` asks anew."""
+
+    def __init__(self, session: Session, again: Callable[[], None]) -> None:
+        self._session, self._again = session, again
+        self._chosen: What = "head"
+        self._is_chosen = False
+
+    @property
+    def whats(self) -> tuple[What, ...]:
+        """What can be exchanged between two runs of the open model."""
+        stacks = self._session.stacks
+        streams: tuple[What, ...] = tuple(what for what in ("encoder", "decoder") if what in stacks)
+        return ("head", *streams) if self.reads_pictures else (*streams, "head")
+
+    @property
+    def reads_pictures(self) -> bool:
+        """Whether the two texts are paths of pictures."""
+        model = self._session.model
+        return model is not None and model.reads == "picture"
+
+    @property
+    def what(self) -> What:
+        """What is exchanged: as chosen, or the first that there is."""
+        return self._chosen if self._is_chosen and self._chosen in self.whats else self.whats[0]
+
+    def choose(self, what: str) -> None:
+        """Exchange something else; a map that is shown is made anew."""
+        chosen = next((known for known in self.whats if known == what), self.what)
+        if chosen != self.what:
+            self._chosen, self._is_chosen = chosen, True
+            self._again()
+
+    def forget(self) -> None:
+        """Another model is open: nothing is chosen."""
+        self._is_chosen = False
+
+
+class FoundPatches:
+    """The map that was made last, in cells and in words."""
+
+    def __init__(self, session: Session, across: AcrossState, job: Job[PatchingNews, TextsPatched]) -> None:
+        self._session, self._across, self._job = session, across, job
+
+    @property
+    def shown(self) -> TextsPatched | None:
+        """What the worker has answered, unless a later pass failed."""
+        return self._job.answer if self._job.phase != "failed" else None
+
+    @property
+    def patched(self) -> PatchMap | None:
+        """How far each exchange brings the output, when it is known."""
+        shown = self.shown
+        return shown.patched if shown is not None else None
+
+    @property
+    def statement(self) -> str:
+        """What the runs say, and which token is looked at."""
+        shown = self.shown
+        if shown is None:
+            return ""
+        found = shown.patched
+        where = f" {output_words(self._across, shown.position)}" if self._across.whole_at is None else ""
+        return (
+            f"{found.answer.piece} − {found.other.piece}{where}:"
+            f" {number_text(found.clean_difference)} → {number_text(found.corrupt_difference)} logits"
+        )
+
+    def about(self, corrupt: str) -> str:
+        """The map in words, for a caption; `corrupt` is the text that was patched into."""
+        return f"Patched into “{corrupt.strip()}”; {self.statement}"
+
+    def side_of(self, row: int) -> str:
+        """Whose positions the columns are: `source` or `target`; empty in a map of heads."""
+        found = self.patched
+        if found is None or found.kind == "head":
+            return ""
+        is_target = found.rows[row].startswith("decoder") and "encoder" in self._session.stacks
+        return "target" if is_target else "source"
+
+    @property
+    def selected_cell(self) -> tuple[int, int]:
+        """The cell of the head that the session has selected last."""
+        found = self.patched
+        return found.cell_of(self._session.primary) if found is not None else (-1, -1)
+
+    def sentence(self, row: int, column: int) -> str:
+        """One cell in words; without a cell (−1) the largest one."""
+        found = self.patched
+        return patch_sentence(found, row, column) if found is not None else ""
+
+    def select(self, row: int, column: int) -> HeadRef | None:
+        """Select the head of a cell, if it is one of a head."""
+        found = self.patched
+        head = found.head_at(row, column) if found is not None else None
+        if head is not None:
+            self._session.select_heads((head,))
+        return head
+
+
+def output_words(across: AcrossState, position: int) -> str:
+    """Where an output is read, with its token: after “the”."""
+    word = "at" if across.heading.startswith("output at") else "after"
+    tokens = across.tokens if across.whole_at is None else ()
+    return f"{word} “{tokens[position].piece if position < len(tokens) else position}”"
+
+
+class PatchingState:
+    """One map at most is under way; it is for the text, answers and gates it was asked with."""
+
+    automatic = ("the first text's prediction", "the second's prediction")
+    """What an answer stands for that nobody has chosen."""
+    refusal_title = "This model cannot be patched"
+    """What the `reason` is a reason against."""
+
+    def __init__(
+        self,
+        session: Session,
+        across: AcrossState,
+        requests: Requests,
+    ) -> None:
+        self._session, self._across = session, across
+        self.job = Job(PatchingNews, TextsPatched, requests)
+        self.found = FoundPatches(session, across, self.job)
+        self.exchange = Exchange(session, self._again)
+        self.changed = PatchingChanges()
+        self.corrupt = ""
+        self._position: int | None = None
+        self.answer: WishedToken = None
+        self.other: WishedToken = None
+        self._is_outdated = False
+        self._for_text = ""
+        session.changed.model.connect(self._on_model_or_trace, max_args=0)
+        session.changed.traced.connect(self._on_model_or_trace, max_args=0)
+        session.changed.text.connect(self._propose, max_args=0)
+        session.changed.gates.connect(self._on_gates, max_args=0)
+        session.changed.selection.connect(self._on_selection, max_args=0)
+        self._propose()
+
+    # What can be read
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """What could be compared instead."""
+        shown = self.found.shown
+        return shown.candidates if shown is not None else ()
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """The output tokens that can be read; none where there is one class of the whole input."""
+        return self._across.tokens if self._across.whole_at is None else ()
+
+    @property
+    def position(self) -> int:
+        """The output token that is read: as chosen, or where the runs were found to differ; −1: not yet."""
+        if self._across.whole_at is not None:
+            return self._across.whole_at
+        if self._position is not None:
+            return self._position
+        shown = self.found.shown
+        if shown is not None:
+            return shown.position
+        return -1 if self._is_searching else self._across.position
+
+    @property
+    def change_end(self) -> int:
+        """Where the first exchanged word of the second text ends, in characters; 0 when none is."""
+        return end_of_change(self._session.text.strip(), self.corrupt)
+
+    @property
+    def heading(self) -> str:
+        """Which output is read."""
+        if self._across.whole_at is not None:
+            return self._across.whole_words
+        if self.position < 0:
+            return "output where the two texts differ most"
+        return f"output {output_words(self._across, self.position)}" if self.tokens else ""
+
+    @property
+    def compared(self) -> tuple[Token | None, Token | None]:
+        """The two tokens whose logits are compared, None while that is unknown."""
+        found = self.found.patched
+        return (found.answer, found.other) if found is not None else (None, None)
+
+    @property
+    def is_runnable(self) -> bool:
+        """Whether there are two texts, and no map under way."""
+        traced = self._session.traced
+        is_open = traced is not None and traced.is_whole and not self.reason
+        corrupt = self.corrupt.strip()
+        return is_open and bool(corrupt) and corrupt != self._session.text.strip() and not self.job.is_running
+
+    @property
+    def progress(self) -> str:
+        """How much is done, in words."""
+        news = self.job.news
+        return f"{news.n_done:,} of {news.n_total:,} patches" if news is not None and news.n_total else ""
+
+    @property
+    def reason(self) -> str:
+        """Why the open model cannot be patched, whatever the texts are."""
+        return refusal_of(self._session.model)
+
+    @property
+    def note(self) -> str:
+        """What to do, what is happening or what went wrong, while there is no map."""
+        if self.job.error:
+            return self.job.error
+        if self._session.traced is None or not self._session.text.strip():
+            return (
+                "Type the path of a picture first." if self.exchange.reads_pictures else "Enter a text first."
+            )
+        if self.job.is_running:
+            return self.progress or "Waiting…"
+        if self.job.phase == "stopped":
+            return "Cancelled. Press Patch to start again."
+        if self._is_outdated and self.is_runnable:
+            return _NEW
+        if self.corrupt.strip() == self._session.text.strip():
+            return _OTHER_PICTURE if self.exchange.reads_pictures else _SAME
+        if self.exchange.reads_pictures:
+            return "Pieces of the first picture's run are put into that of this second one. Press Patch."
+        where = " and the output is read where the two differ most" if self._is_searching else ""
+        return (
+            f"Pieces of the first text's run are put into that of this second text, one at a time{where}."
+            " Press Patch."
+        )
+
+    # Intents
+
+    def set_corrupt(self, text: str) -> None:
+        """Compare with another second text."""
+        if text != self.corrupt:
+            self.corrupt = text
+            self._outdate()
+
+    def choose_position(self, position: int) -> None:
+        """Read another output token; a map that is shown is made anew."""
+        if 0 <= position < len(self.tokens) and position != self._position:
+            self._position, self.answer, self.other = position, None, None
+            self._again()
+
+    def choose_answers(self, answer: WishedToken, other: WishedToken) -> None:
+        """Compare other tokens; None is what the first run says, and the second. A map is made anew."""
+        wished = (clean_wish(answer), clean_wish(other))
+        if wished != (self.answer, self.other):
+            self.answer, self.other = wished
+            self._again()
+
+    def run(self) -> None:
+        """Begin a map."""
+        session, traced = self._session, self._session.traced
+        if traced is None or not self.is_runnable:
+            return
+        what = self.exchange.what
+        self.job.start(
+            PatchTexts(
+                clean=session.text,
+                corrupt=self.corrupt.strip(),
+                target=session.target or traced.target_text,
+                kind="head" if what == "head" else "stream",
+                stack=None if what == "head" else what,
+                position=self._position,
+                answer=self.answer,
+                other=self.other,
+                gates=traced.gates,
+            )
+        )
+        self.changed.progress.emit()
+
+    def stop(self) -> None:
+        """Give the map up."""
+        if self.job.stop():
+            self.changed.progress.emit()
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply of the worker; those that come too late change nothing."""
+        if isinstance(reply, ModelLoaded):
+            self.stop()
+            self.exchange.forget()
+        elif self.job.take(reply):
+            if not self.job.is_running:
+                self._is_outdated = self._is_outdated and self.job.phase != "done"
+                self.changed.map.emit()
+            self.changed.progress.emit()
+
+    # Inside
+
+    @property
+    def _has_asked(self) -> bool:
+        return self.found.shown is not None or bool(self.job.error) or self.job.is_running
+
+    @property
+    def _is_searching(self) -> bool:
+        """Whether the worker chooses the output token: texts with a target differ at a place unknown here."""
+        return self._position is None and {"encoder", "decoder"} <= {*self.exchange.whats}
+
+    def _on_model_or_trace(self) -> None:
+        self._propose()
+        if self._has_asked:
+            self._outdate()
+        else:
+            self.changed.choice.emit()
+
+    def _on_gates(self) -> None:
+        if self._has_asked:
+            self._outdate()
+
+    def _on_selection(self) -> None:
+        self.changed.selection.emit()
+
+    def _propose(self) -> None:
+        """For a new text: its counterpart among the samples, or the text itself to be changed."""
+        session = self._session
+        if session.text != self._for_text:
+            self._for_text, self._position = session.text, None
+            self.answer = self.other = None
+            samples = session.model.samples if session.model is not None else ()
+            self.corrupt = counterpart(session.text, samples) or session.text.strip()
+            self._outdate()
+
+    def _outdate(self) -> None:
+        """What was asked holds no more."""
+        has_asked = self._has_asked
+        self._is_outdated = self._is_outdated or self.found.shown is not None
+        self.job.forget()
+        if has_asked:
+            self.changed.map.emit()
+            self.changed.progress.emit()
+        self.changed.choice.emit()
+
+    def _again(self) -> None:
+        was_shown = self.found.shown is not None or self.job.is_running
+        self._outdate()
+        if was_shown:
+            self.run()

@@ -1,1 +1,0 @@
-"""The state of text that a model writes."""

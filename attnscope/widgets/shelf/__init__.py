@@ -1,1 +1,0 @@
-"""The shelf of open models in the window."""

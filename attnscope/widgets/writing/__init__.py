@@ -1,1 +1,0 @@
-"""The panel in which a model writes."""
