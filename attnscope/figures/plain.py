@@ -10,7 +10,7 @@ from itertools import repeat
 
 from attnscope.records.tokens import Token
 
-_NAMED = {"\n": "⏎", "\r": "‹CR›", "\t": "⇥", "\x00": "‹NUL›"}
+_NAMED = {"\n": "↵", "\r": "‹CR›", "\t": "⇥", "\x00": "‹NUL›"}
 _JOINERS = "\u200c\u200d"
 _FIRST_STRONG_ISOLATE = "\u2068"
 _POP_ISOLATE = "\u2069"

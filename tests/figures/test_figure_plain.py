@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnscope.figures.plain import isolated, plain_piece, short_path, shorten
+from attnscope.figures.plain import isolated, plain_piece, plain_text, short_path, shorten
+from attnscope.viewmodels.training.plan_words import trimmed_piece
 
 
 @pytest.mark.parametrize(
@@ -14,7 +15,7 @@ from attnscope.figures.plain import isolated, plain_piece, short_path, shorten
         ("", "∅"),
         ("  ", "␣␣"),
         (" cat", "␣cat"),
-        ("\n", "⏎"),
+        ("\n", "↵"),
         ("a\tb", "a⇥b"),
         ("\x01", "‹U+0001›"),
         ("a\u202eb", "a‹U+202E›b"),
@@ -63,3 +64,7 @@ def test_that_a_long_path_loses_its_first_folders_and_no_name_is_cut() -> None:
     assert short_path(snapshot.replace("/", "\\"), 40) == "someone/a-model"
     assert short_path(snapshot[:-1], 200) == snapshot[:-1]
     assert short_path("/a/" + "x" * 50, 20) == shorten("x" * 50, 20)
+
+
+def test_that_a_line_break_has_one_sign_in_texts_and_batches() -> None:
+    assert {plain_text("\n"), plain_piece("\n"), trimmed_piece("\n")} == {"↵"}

@@ -215,4 +215,4 @@ def _under_each_other(name: str, cells: Sequence[BatchCell], width: int) -> list
 
 def trimmed_piece(piece: str) -> str:
     """A piece without line breaks and blanks at its ends; one of blanks as ␣."""
-    return piece.replace("\n", "⏎").replace("\t", "⇥").strip() or "␣" * bool(piece)
+    return piece.replace("\n", "↵").replace("\t", "⇥").strip() or "␣" * bool(piece)
