@@ -148,7 +148,7 @@ def _function(marks: str, name: str, function: Callable[..., Any]) -> Iterator[s
     for one in arguments_of(function):
         default = defaults[one.arg].default
         said = None if default is inspect.Parameter.empty else _value(default)
-        lines.append(_line(one.arg, ast.unparse(one.annotation) if one.annotation else "", said, function))
+        lines.append(_line(one.arg, _type(one.annotation), said, function))
     if lines:
         yield "\n".join(lines)
 
@@ -188,6 +188,13 @@ def _class_annotations(kind: type) -> dict[str, str]:
         for one in body
         if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
     }
+
+
+def _type(annotation: ast.expr | None) -> str:
+    """A type as it is written, without the quotes of one that is imported late."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        return annotation.value
+    return ast.unparse(annotation) if annotation else ""
 
 
 def _plain(annotation: ast.expr) -> ast.expr:
