@@ -9,6 +9,7 @@ from session_samples import Desk, info
 
 from attnscope.records.models import Sample
 from attnscope.records.tokens import Tokens
+from attnscope.viewmodels.session.notices import stage_of
 from attnscope.viewmodels.session.typed_text import (
     begun_word,
     completions,
@@ -114,3 +115,11 @@ def test_that_the_note_of_unknown_words_says_how_many_the_model_knows():
     assert text_notes(tokens, n_words=34) == "2 unknown: the model knows 34 words"
     assert text_notes(tokens) == "2 unknown"
     assert words_told((".", "old", "kite"), 1) == "The model knows 3 words: old, …"
+
+
+def test_that_an_empty_text_of_a_model_of_few_words_names_some_of_them():
+    many = tuple(f"word{k}" for k in range(20))
+    for words, told in ((("kite", "old"), "kite, old. Every head"), (many, "word11, … Every head")):
+        desk = Desk().open(replace(info("encoder", "few"), words=(words, ())))
+        desk.session.texts.set_text("")
+        assert told in stage_of(desk.session).hint

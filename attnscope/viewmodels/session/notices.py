@@ -89,7 +89,8 @@ def stage_of(session: "Session") -> Placeholder:
         return _without_model(session)
     if not session.text.strip():
         words = session.model.words[0]
-        hint = f"{words_told(words, 12)}. " if words else ""
+        told = words_told(words, 12) if words else ""
+        hint = f"{told}{'' if told.endswith('…') else '.'} " if told else ""
         return Placeholder(
             kind="empty",
             title=wanted_input(session.model.reads),
