@@ -205,7 +205,8 @@ def _prove_rows(
     q, k, rule, score = sites.q, sites.k, sites.rule, sites.score
     n_queries, n_keys = q.shape[2], k.shape[2]
     own_lse = sites.lse[:, :, rows]
-    blind = own_lse.isneginf() if _may_be_blind(rule, n_queries, n_keys) else None
+    may_be_blind = not rule.is_simple or rule.key_valid is not None or n_queries > n_keys
+    blind = own_lse.isneginf() if may_be_blind else None
     if blind is not None:
         own_lse = own_lse.masked_fill(blind, 0.0)
     weights = log_weights(q, k, own_lse, rule=rule, score=score, rows=rows).exp_()  # [sites, H, rows, T]
@@ -223,10 +224,6 @@ def _prove_rows(
     if is_causal_site and not rule.is_causal and rule.pattern is None:
         forbidden = _weight_on_the_future(weights, rows, n_queries)
     return torch.stack([_worst(sums - 1.0), forbidden, torch.cat(worst)])
-
-
-def _may_be_blind(rule: MaskRule, n_queries: int, n_keys: int) -> bool:
-    return not rule.is_simple or rule.key_valid is not None or n_queries > n_keys
 
 
 def _weight_on_the_future(weights: Tensor, rows: slice, n_queries: int) -> Tensor:

@@ -132,7 +132,8 @@ class Pending:
 
     def add(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
         """Take one call; its last text counts."""
-        q, k, v, lse, out = (_last_text(tensor) for tensor in (call.q, call.k, call.v, lse, out))
+        parts = (call.q, call.k, call.v, lse, out)
+        q, k, v, lse, out = ((part.detach() if part.requires_grad else part)[-1] for part in parts)
         self._seen.append(
             _Seen(
                 site=site,
@@ -180,10 +181,6 @@ def _records_of(group: list[_Seen], *, keep_values: bool) -> dict[SiteKey, SiteR
         )
         for index, call in enumerate(group)
     }
-
-
-def _last_text(tensor: Tensor) -> Tensor:
-    return (tensor.detach() if tensor.requires_grad else tensor)[-1]
 
 
 PENDING_CELLS = 1_000_000

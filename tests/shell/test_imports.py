@@ -134,4 +134,4 @@ def test_that_studies_are_listed_without_the_engine() -> None:
 
 
 def test_that_the_desk_of_downloads_needs_no_engine() -> None:
-    assert _imported("import attnscope.workers.threads", HEAVY) == []
+    assert _imported("import attnscope.workers.fetch_desk", HEAVY) == []
