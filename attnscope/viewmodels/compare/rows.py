@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 from attnscope.counting import probability_text, with_sign
 from attnscope.records.maps import NO_TOKEN
@@ -63,7 +63,7 @@ class Segment:
     is_changed: bool
 
 
-_PIECE = attrgetter("token.piece")
+_PIECE, _PROBABILITY, _LARGEST = attrgetter("token.piece"), attrgetter("probability"), itemgetter(0)
 _LEAST_SHOWN = 0.0005
 _N_ROWS_KEPT = 3
 _LEAST_MOVED_NATS = 1e-4
@@ -73,7 +73,7 @@ _MOST_LABELS = 60
 
 def candidate_rows(before: Prediction, after: Prediction, n_rows: int = 8) -> tuple[CandidateRow, ...]:
     """The candidates of both sides as `rows_of_both`, with the least of the best."""
-    lows = [min((c.probability for c in side.candidates), default=None) for side in (before, after)]
+    lows = [min(map(_PROBABILITY, side.candidates), default=None) for side in (before, after)]
     return rows_of_both(before, after, is_by_piece=False, n_rows=n_rows, lows=(lows[0], lows[1]))
 
 
@@ -99,13 +99,13 @@ def rows_of_both(
         token = candidate.token
         key = (token.piece, token.joins_previous) if is_by_piece else token.id
         found[key] = (token, found[key][1] if key in found else None, candidate.probability)
+    largest = [(max(b or 0.0, a or 0.0), token, b, a) for token, b, a in found.values()]
+    largest.sort(key=_LARGEST, reverse=True)
+    n_shown = max(len([one for one in largest if one[0] >= _LEAST_SHOWN]), _N_ROWS_KEPT)
     rows = [
         CandidateRow(token=token, before=b, after=a, before_below=lows[0], after_below=lows[1])
-        for token, b, a in found.values()
+        for _, token, b, a in largest[: min(n_shown, n_rows)]
     ]
-    rows.sort(key=_largest, reverse=True)
-    n_shown = max(sum(_largest(row) >= _LEAST_SHOWN for row in rows), _N_ROWS_KEPT)
-    rows = rows[: min(n_shown, n_rows)]
     if len({*map(_PIECE, rows)}) == len(rows):  # one call fewer at every key: two that read alike are rare
         return tuple(rows)
     names = told_apart([row.token for row in rows])
@@ -228,10 +228,6 @@ def text_difference(before: str, after: str) -> tuple[tuple[Segment, ...], tuple
         if j < j_end:
             right.append(Segment(text="".join(words_after[j:j_end]), is_changed=is_changed))
     return tuple(left), tuple(right)
-
-
-def _largest(row: CandidateRow) -> float:
-    return max(row.before or 0.0, row.after or 0.0)
 
 
 def _cut(text: str) -> str:
