@@ -242,7 +242,7 @@ class _PieceCard(QWidget):
         """Show another piece."""
         while item := self._layout.takeAt(0):
             if widget := item.widget():
-                widget.setParent(None)
+                widget.hide()
                 widget.deleteLater()
         if detail is None:
             self._add("Choose a piece to see its bytes, how it is made, and what is near it.", "hint")

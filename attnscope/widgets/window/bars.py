@@ -149,7 +149,6 @@ class ModelMenu(QMenu):
         for action in self._demos:
             self._group.removeAction(action)
             self.removeAction(action)
-            action.setParent(None)
             action.deleteLater()
         self._demos.clear()
         open_source = self._session.model.source if self._session.model else ""
