@@ -1,13 +1,14 @@
 """Around the pages: palette, history, sessions, panels in windows of their own, themes and sizes."""
 
 import dataclasses
+import gc
 import random
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtCore import QCoreApplication, QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QGuiApplication
-from PySide6.QtWidgets import QLineEdit
+from PySide6.QtWidgets import QLineEdit, QPushButton
 from session_samples import Desk, ref, states_of
 
 from attnscope.errors import LoadError
@@ -380,6 +381,21 @@ def test_that_a_panel_opens_in_its_own_window_and_comes_back(qtbot):
     assert explore.pictures.indexOf(explore.grid_panel) == 0
     assert explore.side.indexOf(explore.inspector) == 0
     assert abs(explore.pictures.sizes()[0] - sizes[0]) < 40
+
+
+def test_that_what_stands_for_a_panel_outlives_the_click_that_brings_it_back(qtbot):
+    window = make(qtbot, Desk().open())
+    press(window, "own-grid")
+    (button,) = (b for b in window.pages.explore.findChildren(QPushButton) if b.text() == "Bring back")
+    gone: list[bool] = []
+    button.parentWidget().destroyed.connect(lambda: gone.append(True))
+    button.clicked.connect(lambda: gc.collect())
+    button.click()
+    gc.collect()
+    assert not gone
+    assert window.pages.explore.grid_panel.window() is window
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    assert gone == [True]
 
 
 def test_that_panel_windows_are_remembered_and_end_with_the_program(qtbot):
