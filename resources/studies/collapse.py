@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from attnscope.analysis.corpus_texts import Text, own_texts
+from attnscope.analysis.rank_collapse import rank_collapse
 from attnscope.models import Model, ModelCard, load
 from attnscope.models.own import OwnNetwork
 from attnscope.nn.computing import has_double
@@ -29,7 +30,6 @@ from attnscope.records.measures import CollapseCurve
 from attnscope.records.models import Form
 from attnscope.studies.study import Cell, Choices, PaperComparison, Study, StudyCard
 from attnscope.text.tasks import make_task, task_tokenizer
-from attnscope.workers.experiments.collapse import rank_collapse
 
 CARD = StudyCard(
     name="collapse",

@@ -8,10 +8,10 @@ from attnscope.analysis.causes import Patching, patch_map
 from attnscope.analysis.importance import importance
 from attnscope.analysis.influence import relevance, rollout
 from attnscope.analysis.one_head import site_spectrum
+from attnscope.analysis.rank_collapse import rank_collapse
 from attnscope.analysis.watched_pass import batch_of
 from attnscope.errors import UserError
 from attnscope.records.sites import Gates, HeadRef
-from attnscope.workers.experiments.collapse import rank_collapse
 
 SHAPES: list[dict[str, object]] = [
     {},

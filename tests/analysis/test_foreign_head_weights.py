@@ -12,12 +12,12 @@ from references import ov_matrix, qk_matrix
 from torch import Tensor
 
 from attnscope.analysis.one_head import factors_of, head_circuit, site_spectrum, weights_of
+from attnscope.analysis.rank_collapse import rank_collapse, residual_ratio
 from attnscope.errors import UserError
 from attnscope.models.huggingface import anatomy
 from attnscope.records.measures import HeadCircuit
 from attnscope.records.sites import HeadRef
 from attnscope.workers.experiments import collapse
-from attnscope.workers.experiments.collapse import rank_collapse, residual_ratio
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 FAMILIES = (*hf_tiny.ENCODERS, *hf_tiny.DECODERS, *hf_tiny.ENCODER_DECODERS)

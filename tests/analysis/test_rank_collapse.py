@@ -4,9 +4,9 @@ import torch
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
 from attnscope.analysis.model_adapter import subject_of
+from attnscope.analysis.rank_collapse import rank_collapse, residual_ratio
 from attnscope.analysis.watched_pass import read_text, watched_streams
 from attnscope.errors import UserError
-from attnscope.workers.experiments.collapse import rank_collapse, residual_ratio
 
 
 def test_that_the_residual_of_the_hand_fixture_has_squared_norm_34() -> None:

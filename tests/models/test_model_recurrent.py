@@ -15,6 +15,7 @@ from attnscope.analysis.importance import importance
 from attnscope.analysis.influence import raw_attention, relevance, rollout
 from attnscope.analysis.one_head import head_circuit, site_spectrum
 from attnscope.analysis.positions import position_tables
+from attnscope.analysis.rank_collapse import rank_collapse
 from attnscope.errors import RecipeError, UserError
 from attnscope.models import Model
 from attnscope.models.cost import own_cost
@@ -26,7 +27,6 @@ from attnscope.records.interventions import CopyPattern, MakeMean, MakeUniform, 
 from attnscope.records.outputs import WriteSettings
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.trace import load_trace
-from attnscope.workers.experiments.collapse import rank_collapse
 
 BAHDANAU = {"body": "gru", "feeds_context": True, "score": "additive", "n_kv_heads": 4}
 LUONG = {"body": "lstm", "feeds_context": False, "score": "general", "local_reach": 2}

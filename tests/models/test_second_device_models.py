@@ -16,6 +16,7 @@ from attnscope.analysis.importance import head_pairs, importance, learn_gates
 from attnscope.analysis.influence import relevance, rollout
 from attnscope.analysis.measures import measure
 from attnscope.analysis.model_adapter import subject_of
+from attnscope.analysis.rank_collapse import rank_collapse
 from attnscope.models import Model
 from attnscope.models.own import OwnNetwork
 from attnscope.nn import attention
@@ -23,7 +24,6 @@ from attnscope.records.interventions import CopyPattern, MakeMean, MakeUniform, 
 from attnscope.records.outputs import WriteSettings
 from attnscope.records.sites import Gates
 from attnscope.trace import load_trace
-from attnscope.workers.experiments.collapse import rank_collapse
 
 pytestmark = pytest.mark.slow
 

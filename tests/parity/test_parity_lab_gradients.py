@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch.autograd.functional import jacobian
 
+from attnscope.analysis.rank_collapse import residual_ratio as engine_ratio
 from attnscope.labs import gradient_reach as reach
 from attnscope.labs import position_offsets as offsets
 from attnscope.labs import rank_collapse as rank
@@ -13,7 +14,6 @@ from attnscope.schemes.positions.alibi import alibi_slopes
 from attnscope.schemes.positions.rotary import rotary_tables
 from attnscope.schemes.positions.sinusoidal import sinusoidal_table
 from attnscope.schemes.positions.t5 import relative_buckets
-from attnscope.workers.experiments.collapse import residual_ratio as engine_ratio
 
 N = 7
 

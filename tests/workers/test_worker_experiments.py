@@ -9,6 +9,7 @@ from pytestqt.qtbot import QtBot
 from session_samples import Desk
 from worker_tools import ask, save_tiny, train_to_end
 
+from attnscope.analysis.rank_collapse import rank_collapse
 from attnscope.labs.lab import asked
 from attnscope.labs.length_quality import QualityChoice, judge_lengths
 from attnscope.models import load
@@ -27,7 +28,6 @@ from attnscope.records.requests import StopWork
 from attnscope.viewmodels.labs.experiments import ExperimentsState
 from attnscope.viewmodels.query import Requests
 from attnscope.workers.engine import Engine
-from attnscope.workers.experiments.collapse import rank_collapse
 from attnscope.workers.experiments.writing_lengths import compare_writers
 from attnscope.workers.threads import WorkerThread, build_engine
 

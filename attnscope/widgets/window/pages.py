@@ -447,7 +447,9 @@ class PanelWindows(QObject):
         gap, splitter = self._gaps.pop(name, (None, None))
         if gap is not None and splitter is not None:
             splitter.insertWidget(splitter.indexOf(gap), window.content)
-            gap.setParent(window)  # it may be in a click of its own: without a parent it would be gone at once
+            gap.setParent(
+                window
+            )  # it may be in a click of its own: without a parent it would be gone at once
             window.content.show()
             self._share_out(splitter)
         window.deleteLater()
