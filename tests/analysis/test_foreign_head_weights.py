@@ -17,7 +17,6 @@ from attnscope.errors import UserError
 from attnscope.models.huggingface import anatomy
 from attnscope.records.measures import HeadCircuit
 from attnscope.records.sites import HeadRef
-from attnscope.workers.experiments import collapse
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 FAMILIES = (*hf_tiny.ENCODERS, *hf_tiny.DECODERS, *hf_tiny.ENCODER_DECODERS)
@@ -314,6 +313,6 @@ def test_that_a_sum_of_something_else_than_the_two_parts_is_refused(monkeypatch:
 
 
 def test_that_layers_whose_skips_are_elsewhere_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collapse, "_ADDS", frozenset())
+    monkeypatch.setattr("attnscope.analysis.rank_collapse._ADDS", frozenset())
     with pytest.raises(UserError, match="the sums of decoder layer 0 were behind nothing"):
         rank_collapse(foreign("llama"), CLEAN)

@@ -120,7 +120,7 @@ def close_file_dialogs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: "")
     for ask in ("getOpenFileName", "getSaveFileName"):
         monkeypatch.setattr(QFileDialog, ask, lambda *_: ("", ""))
-    for place in ("window.commands", "training.run_places", "training.sweep_line"):
+    for place in ("window.commands", "training.run_panel", "training.runs_panel"):
         monkeypatch.setattr(f"attnscope.widgets.{place}.ask_new_folder", lambda *_: "")
 
 

@@ -247,7 +247,7 @@ def test_that_checkpoints_are_traced_by_folder_and_the_last_four_kept(
         n_loads.append(source)
         return load(source, device=device)
 
-    monkeypatch.setattr(engine, "open_source", counting_load)
+    monkeypatch.setattr("attnscope.workers.engine.open_source", counting_load)
     folders = [
         save_tiny(tmp_path / "checkpoints" / str(step), "decoder", seed=step) for step in (10, 20, 30, 40, 50)
     ]
