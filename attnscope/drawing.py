@@ -16,16 +16,15 @@ from attnscope.figures.charts import PARTS, scaling_charts, seed_chart, shown_ch
 from attnscope.figures.figure import Figure, draw_wanted, ensure_gui, on_page
 from attnscope.figures.figure_file import SavedFigure, read_figure_file
 from attnscope.figures.page import PageOptions, PaperOptions
-from attnscope.figures.paint_inside import paper_height_mm
-from attnscope.figures.plain import plain_text, shorten
 from attnscope.figures.shown_maps import Wanted
 from attnscope.figures.spec import PAGE_MM, Caption, FigureSpec
+from attnscope.figures.style import plain_text, shorten
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.answer import AnswerFigure
 from attnscope.figures.views.curves import CurvesFigure
 from attnscope.figures.views.graph import GraphFigure
 from attnscope.figures.views.head import HeadFigure
-from attnscope.figures.views.inside import InsideFigure, InsidePart
+from attnscope.figures.views.inside import InsideFigure, InsidePart, paper_height_mm
 from attnscope.models.model import Changes, GateSetting, Model
 from attnscope.models.recording.opening import open_named
 from attnscope.options import spelled_out

@@ -32,7 +32,7 @@ from attnscope import paths
 from attnscope.app import Application, Program, make_application
 from attnscope.crash import CrashLog, fault_sentence, install_hooks, remove_hooks
 from attnscope.errors import UserError
-from attnscope.figures.plain import plain_text
+from attnscope.figures.style import plain_text
 from attnscope.one_window import Door
 from attnscope.settings import Remembered, Settings, StartOptions, read_settings, reset_settings
 

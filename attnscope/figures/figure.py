@@ -16,15 +16,13 @@ from attnscope.errors import UserError, of_wrong_kind
 from attnscope.figures import export
 from attnscope.figures.colours import LIGHT, ColourMap, lut
 from attnscope.figures.export import render
-from attnscope.figures.figure_checks import check_about, check_look
 from attnscope.figures.file_names import Format
 from attnscope.figures.notebook import Axes, notebook_html
-from attnscope.figures.page import PageOptions, PaperOptions, page_of, sized
-from attnscope.figures.plain import plain_piece, plain_text, shorten
+from attnscope.figures.page import PageOptions, PaperOptions, check_about, check_look, page_of, sized
 from attnscope.figures.raster import scale_peaks
 from attnscope.figures.shown_maps import DrawnTrace, OtherSide, Wanted, as_drawn, common_peak
 from attnscope.figures.spec import MM_PER_INCH, Caption, FigureOrigin, FigureSpec, check_spec
-from attnscope.figures.style import MapStyle, Scale, Turn
+from attnscope.figures.style import MapStyle, Scale, Turn, plain_piece, plain_text, shorten
 from attnscope.figures.token_axis import axis_names
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.grid import GridFigure

@@ -18,8 +18,8 @@ import numpy as np
 from attnscope import paths
 from attnscope.codec import At, Caps, Codec, Fault, Through
 from attnscope.errors import LoadError, UserError
-from attnscope.figures.figure_checks import check_look
 from attnscope.figures.file_names import ENDINGS
+from attnscope.figures.page import check_look
 from attnscope.figures.shown_maps import shown_maps
 from attnscope.figures.spec import BASE_PT, FigureOrigin, FigureRequest, FigureSpec, check_spec
 from attnscope.figures.style import MapStyle

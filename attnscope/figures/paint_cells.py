@@ -9,18 +9,19 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.counting import fixed
 from attnscope.figures.colours import Palette, argb, difference_map, lut, lut_argb
-from attnscope.figures.paint_picture import COLOUR_SHARE, blended_pixels, pixel_words
-from attnscope.figures.plain import plain_piece
 from attnscope.figures.raster import (
+    COLOUR_SHARE,
     FIRST_COLOUR,
     Codes,
+    blended_pixels,
     cells_image,
     has_vector_cells,
     image_from_words,
     image_size,
     paint_vector_cells,
+    pixel_words,
 )
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, plain_piece, text_width, type_px
 from attnscope.records.charts import CellMap
 
 _MAX_NAME_PX, _LONGEST_NAME_PX = 72.0, 200.0

@@ -15,9 +15,8 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QPolygonF
 
 from attnscope.counting import power_text
 from attnscope.figures.colours import Palette, argb, lut_argb, series_colour
-from attnscope.figures.plain import plain_piece
 from attnscope.figures.raster import image_from_words
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, plain_piece, text_width, type_px
 from attnscope.records.charts import Chart, ChartField, Series
 
 MAX_TICKS = 12

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
 
-from attnscope.figures.map_layout import MapLayout
+from attnscope.figures.paint_map import MapLayout
 from attnscope.figures.paint_tiles import TileLayout, part_rect
 from attnscope.records.findings import GoldCell
 from attnscope.viewmodels.maps.map_tiles import MapWindow

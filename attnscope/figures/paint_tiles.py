@@ -12,15 +12,15 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QImage, QPainter, QPen, QPixmap
 
 from attnscope.figures.colours import Palette, ink_on, lut
-from attnscope.figures.map_layout import (
+from attnscope.figures.paint_map import (
     BAR_WIDTH_PX,
     MARGIN_PX,
     TITLE_PX,
     ColourBar,
     paint_colour_bar,
+    weight_text,
     weight_ticks,
 )
-from attnscope.figures.paint_map import weight_text
 from attnscope.figures.raster import FIRST_COLOUR, code_colours
 from attnscope.figures.style import LARGE_PX, SMALL_PX, MapStyle, font, text_width, type_px
 from attnscope.figures.token_axis import AxisLabels, Span, axis_names, column_turn, paint_columns, paint_rows

@@ -14,8 +14,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QPolygonF
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.plain import plain_piece, plain_text
-from attnscope.figures.style import SMALL_PX, MapStyle, Turn, font, type_key, type_px
+from attnscope.figures.style import SMALL_PX, MapStyle, Turn, font, plain_piece, plain_text, type_key, type_px
 from attnscope.records.tokens import UNKNOWN_PIECES, Token
 from attnscope.shapes import outline
 

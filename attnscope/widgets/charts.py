@@ -19,8 +19,7 @@ from attnscope.figures.paint_chart import (
     upright_every,
     words_apart,
 )
-from attnscope.figures.plain import plain_piece
-from attnscope.figures.style import SMALL_PX, font, type_px
+from attnscope.figures.style import SMALL_PX, font, plain_piece, type_px
 from attnscope.records.charts import Chart, Series
 from attnscope.records.maps import PositionTable
 from attnscope.widgets.form_parts import column, row

@@ -26,8 +26,16 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.plain import plain_text, short_path, shorten
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
+from attnscope.figures.style import (
+    NORMAL_PX,
+    SMALL_PX,
+    font,
+    plain_text,
+    short_path,
+    shorten,
+    text_width,
+    type_px,
+)
 from attnscope.kept_models import kept_model
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.maps.aspect import BLENDS, BLOCKS, HIDDEN, OVERS, ROW_WORDS

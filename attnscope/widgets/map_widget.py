@@ -12,7 +12,7 @@ from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent,
 from PySide6.QtWidgets import QApplication, QWidget
 
 from attnscope.figures.colours import COLOUR_MAPS, ColourMap
-from attnscope.figures.map_layout import MapLayout, whole_view
+from attnscope.figures.paint_map import MapLayout, whole_view
 from attnscope.figures.style import SMALL_PX, MapStyle, type_at, type_px
 from attnscope.settings import Settings
 from attnscope.viewmodels.view_state import Scale, ViewState, page_named

@@ -16,7 +16,7 @@ from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
 from attnscope.errors import SaveError, UserError
-from attnscope.figures import clipboard, export
+from attnscope.figures import export
 from attnscope.figures.figure import figure
 from attnscope.figures.spec import Caption
 from attnscope.figures.style import MapStyle
@@ -25,6 +25,7 @@ from attnscope.records.maps import HeadMap, SiteGrid
 from attnscope.records.sites import Gates, HeadRef, Site
 from attnscope.widgets.explore.grid import GridView
 from attnscope.widgets.explore.head_view import HeadView, LinesView
+from attnscope.widgets.window import commands
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 NASTY: tuple[str, ...] = (
@@ -248,10 +249,10 @@ def _fail(_: int) -> None:
 
 def test_f58_that_the_clipboard_never_holds_a_huge_image() -> None:
     huge = spec("head", width_mm=1000.0, height_mm=1000.0, dpi=1200)
-    width, height = clipboard.capped(huge).size_in_dots
-    assert width * height <= clipboard.MAX_CLIPBOARD_PIXELS
+    width, height = commands.capped(huge).size_in_dots
+    assert width * height <= commands.MAX_CLIPBOARD_PIXELS
     small = spec("head")
-    assert clipboard.capped(small) is small
+    assert commands.capped(small) is small
 
 
 def test_that_painting_survives_tiny_widgets(qtbot: QtBot) -> None:

@@ -6,7 +6,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QImage, QPainter
 
 from attnscope.figures.colours import LIGHT
-from attnscope.figures.map_layout import ColourBar, paint_colour_bar
+from attnscope.figures.paint_map import ColourBar, paint_colour_bar
 from attnscope.figures.style import type_at
 
 pytestmark = pytest.mark.qt

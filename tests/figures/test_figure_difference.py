@@ -15,10 +15,10 @@ from attnscope.figures import export
 from attnscope.figures.colours import DARK, LIGHT, difference_map, lightness, lut
 from attnscope.figures.figure import figure
 from attnscope.figures.paint_changes import by_change, changes_layout, paint_changes
-from attnscope.figures.paint_difference import GAP, difference_codes, difference_layout, paint_difference
 from attnscope.figures.paint_grid import GridMarks
 from attnscope.figures.raster import FIRST_COLOUR, NO_DATA, NOT_ALLOWED
 from attnscope.figures.style import MapStyle, text_width
+from attnscope.figures.views.difference import GAP, difference_codes, difference_layout, paint_difference
 from attnscope.figures.words_and_numbers import caption_lines
 from attnscope.records.maps import DifferenceGrid, HeadMap
 from attnscope.records.sites import NO_GATES, HeadRef, Site

@@ -16,10 +16,10 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QFontDatabase, QGuiApplication, QImage
 
 from attnscope.errors import UserError
-from attnscope.figures import clipboard, export
+from attnscope.figures import export
 from attnscope.figures.colours import LIGHT, lut
 from attnscope.figures.figure import Figure, figure
-from attnscope.figures.map_layout import map_layout
+from attnscope.figures.paint_map import map_layout
 from attnscope.figures.paint_tiles import MapPart
 from attnscope.figures.raster import code_colours, codes_from_weights
 from attnscope.figures.shown_maps import as_drawn
@@ -35,6 +35,7 @@ from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site
 from attnscope.records.tiles import ShowTile
 from attnscope.records.tokens import Token
+from attnscope.widgets.window import commands
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -311,14 +312,14 @@ def test_that_npz_gives_the_weights_back() -> None:
 
 
 def test_that_the_clipboard_gets_an_image_and_svg() -> None:
-    clipboard.to_clipboard(spec("head"))
+    commands.to_clipboard(spec("head"))
     held = QGuiApplication.clipboard().mimeData()
     assert held.hasImage()
     ElementTree.fromstring(bytes(held.data("image/svg+xml").data()))
-    clipboard.release_clipboard()
+    commands.release_clipboard()
     assert QGuiApplication.clipboard().image().isNull()
     QGuiApplication.clipboard().setText("of someone else")
-    clipboard.release_clipboard()
+    commands.release_clipboard()
     assert QGuiApplication.clipboard().text() == "of someone else"
 
 

@@ -7,14 +7,13 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
 from attnscope.figures.colours import DARK, LIGHT, Palette, lut_argb
-from attnscope.figures.map_layout import weight_ticks
 from attnscope.figures.paint_chart import log_ticks, nice_ticks, thin, tick_text
 from attnscope.figures.paint_grid import GridMarks, paint_grid
-from attnscope.figures.paint_inside import short_limit
-from attnscope.figures.paint_lines import head_shifts, paint_lines, strong_lines
-from attnscope.figures.paint_map import paint_head_map, weight_text
+from attnscope.figures.paint_map import paint_head_map, weight_text, weight_ticks
 from attnscope.figures.raster import FIRST_COLOUR, ImageCache, codes_from_grid, codes_from_weights
 from attnscope.figures.style import MapStyle, value_text, widest_value
+from attnscope.figures.views.inside import short_limit
+from attnscope.figures.views.lines import head_shifts, paint_lines, strong_lines
 from attnscope.figures.views.positions import paint_positions, whole_ticks
 from attnscope.records.maps import HeadMap
 from attnscope.records.sites import Gates, HeadRef

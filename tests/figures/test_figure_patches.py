@@ -8,7 +8,7 @@ from PySide6.QtGui import QImage, QPainter
 from attnscope.figures.cause_maps import influence_cells, reads_cells
 from attnscope.figures.colours import LIGHT, difference_map, lut
 from attnscope.figures.paint_cells import layout_cells, paint_cells
-from attnscope.figures.paint_picture import blended_pixels
+from attnscope.figures.raster import blended_pixels
 from attnscope.records.causes import Attribution
 from attnscope.records.charts import CellMap
 from attnscope.records.maps import Picture

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnscope.figures.plain import isolated, plain_piece, plain_text, short_path, shorten
+from attnscope.figures.style import isolated, plain_piece, plain_text, short_path, shorten
 from attnscope.viewmodels.training.plan_words import trimmed_piece
 
 

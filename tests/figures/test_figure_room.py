@@ -15,9 +15,9 @@ from attnscope.errors import UserError
 from attnscope.figures import export
 from attnscope.figures.colours import COLOUR_MAPS, LIGHT, contrast, ink_on, lut
 from attnscope.figures.page import least_width_mm, sized, values_hint
-from attnscope.figures.paint_lines import LinesField, paint_lines_field, strong_lines
 from attnscope.figures.spec import Caption
 from attnscope.figures.token_axis import Span
+from attnscope.figures.views.lines import LinesField, paint_lines_field, strong_lines
 from attnscope.figures.words_and_numbers import caption_lines
 from attnscope.records.charts import Chart, Series
 

@@ -13,9 +13,9 @@ from PySide6.QtCore import QRectF
 from attnscope.figures import export
 from attnscope.figures.colours import LIGHT
 from attnscope.figures.page import sized, values_hint
-from attnscope.figures.paint_lines import footnote, lines_layout, natural_lines_height
 from attnscope.figures.style import MapStyle, text_width
 from attnscope.figures.token_axis import LINE_PX
+from attnscope.figures.views.lines import footnote, lines_layout, natural_lines_height
 from attnscope.figures.views.panels import panels_figure
 from attnscope.figures.words_and_numbers import caption_lines, csv_bytes
 from attnscope.records.maps import HeadMap

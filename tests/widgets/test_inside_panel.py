@@ -12,9 +12,8 @@ from session_samples import Desk, info, states_of
 
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.figures.export import render, suggested_name
-from attnscope.figures.paint_inside import MAX_PLAIN, inside_layout, pooled
 from attnscope.figures.spec import Caption
-from attnscope.figures.views.inside import InsideFigure, InsidePart
+from attnscope.figures.views.inside import MAX_PLAIN, InsideFigure, InsidePart, inside_layout, pooled
 from attnscope.records.maps import InsideShown, ShowInside
 from attnscope.viewmodels.causes.inside import STEPS, InsideState
 from attnscope.viewmodels.view_state import ViewState

@@ -19,19 +19,20 @@ from attnscope.errors import UserError
 from attnscope.figures.colours import LIGHT, lut
 from attnscope.figures.export import render, suggested_name
 from attnscope.figures.figure import Figure
-from attnscope.figures.paint_picture import (
+from attnscope.figures.spec import Caption
+from attnscope.figures.style import MapStyle
+from attnscope.figures.views import VIEWS
+from attnscope.figures.views.head import HeadFigure
+from attnscope.figures.views.picture import (
+    PictureFigure,
     PictureLayout,
+    PicturePart,
     overlaid,
     paint_picture,
     patch_peak,
     patch_words,
     picture_layout,
 )
-from attnscope.figures.spec import Caption
-from attnscope.figures.style import MapStyle
-from attnscope.figures.views import VIEWS
-from attnscope.figures.views.head import HeadFigure
-from attnscope.figures.views.picture import PictureFigure, PicturePart
 from attnscope.models.huggingface.inputs import Preparation, prepared_pixels, seen_pixels
 from attnscope.records.maps import HeadMap, Picture, PictureShown, ShowPicture
 from attnscope.records.sites import HeadRef

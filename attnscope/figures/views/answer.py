@@ -12,8 +12,7 @@ from attnscope.counting import format_number
 from attnscope.figures.colours import Palette
 from attnscope.figures.paint_cells import paint_cells
 from attnscope.figures.paint_chart import paint_chart
-from attnscope.figures.plain import plain_piece
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_px
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, plain_piece, type_px
 from attnscope.figures.views.lab import LabFigure
 from attnscope.figures.words_and_numbers import exact_number_text, safe_cell
 from attnscope.records.charts import Cell, CellMap, NumberTable

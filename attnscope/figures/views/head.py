@@ -10,9 +10,8 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.map_layout import MARGIN_PX, MapLayout, cells_height, map_layout
 from attnscope.figures.paint_gold import paint_gold, paint_gold_on_tiles
-from attnscope.figures.paint_map import paint_head_map
+from attnscope.figures.paint_map import MARGIN_PX, MapLayout, cells_height, map_layout, paint_head_map
 from attnscope.figures.paint_tiles import MapPart, paint_map_part, part_layout
 from attnscope.figures.shown_maps import Wanted, without_special_links
 from attnscope.figures.spec import FigureRequest

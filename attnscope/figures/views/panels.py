@@ -17,16 +17,24 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.errors import UserError
 from attnscope.figures.colours import Palette, series_colour
-from attnscope.figures.map_layout import BAR_WIDTH_PX, ColourBar, paint_colour_bar, share_text
-from attnscope.figures.paint_lines import comparable
-from attnscope.figures.plain import plain_text, shorten
+from attnscope.figures.paint_map import BAR_WIDTH_PX, ColourBar, paint_colour_bar, share_text
 from attnscope.figures.raster import NO_DATA, NOT_ALLOWED, codes_from_weights
 from attnscope.figures.shown_maps import Wanted, as_drawn, common_peak, map_key, shown_maps
 from attnscope.figures.spec import FigureRequest, FigureSpec
-from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, MapStyle, Scale, font, text_width
+from attnscope.figures.style import (
+    LARGE_PX,
+    NORMAL_PX,
+    SMALL_PX,
+    MapStyle,
+    Scale,
+    font,
+    plain_text,
+    shorten,
+    text_width,
+)
 from attnscope.figures.views.grid import GridFigure
 from attnscope.figures.views.head import HeadFigure, widest_of
-from attnscope.figures.views.lines import LinesFigure
+from attnscope.figures.views.lines import LinesFigure, comparable
 from attnscope.figures.words_and_numbers import change_words, map_arrays, map_rows, mask_words, scale_words
 from attnscope.records.maps import HeadMap, SiteGrid
 

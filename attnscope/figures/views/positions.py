@@ -10,9 +10,8 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.map_layout import ColourBar, paint_colour_bar, share_text
 from attnscope.figures.paint_chart import nice_ticks, paint_chart, tick_text
-from attnscope.figures.plain import plain_piece, plain_text, shorten
+from attnscope.figures.paint_map import ColourBar, paint_colour_bar, share_text
 from attnscope.figures.raster import (
     FIRST_COLOUR,
     NO_DATA,
@@ -23,7 +22,16 @@ from attnscope.figures.raster import (
     image_size,
 )
 from attnscope.figures.spec import FigureSpec
-from attnscope.figures.style import LINE_PX, NORMAL_PX, SMALL_PX, font, wrapped
+from attnscope.figures.style import (
+    LINE_PX,
+    NORMAL_PX,
+    SMALL_PX,
+    font,
+    plain_piece,
+    plain_text,
+    shorten,
+    wrapped,
+)
 from attnscope.figures.words_and_numbers import exact_number_text, safe_cell
 from attnscope.records.charts import Chart, Series
 from attnscope.records.maps import PositionCheck, PositionTable, peak_of

@@ -32,7 +32,19 @@ from PySide6.QtWidgets import (
 
 from attnscope.figures.cause_maps import influence_cells, table_cells
 from attnscope.figures.page import sized
-from attnscope.figures.paint_graph import (
+from attnscope.figures.spec import FigureSpec
+from attnscope.figures.style import (
+    NORMAL_PX,
+    SMALL_PX,
+    font,
+    isolated,
+    plain_piece,
+    plain_text,
+    text_width,
+    type_px,
+)
+from attnscope.figures.views.graph import (
+    GraphFigure,
     GraphLayout,
     graph_layout,
     inputs_share_words,
@@ -42,10 +54,6 @@ from attnscope.figures.paint_graph import (
     paint_graph_field,
     paint_marked,
 )
-from attnscope.figures.plain import isolated, plain_piece, plain_text
-from attnscope.figures.spec import FigureSpec
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
-from attnscope.figures.views.graph import GraphFigure
 from attnscope.figures.views.lab import LabFigure
 from attnscope.figures.words_and_numbers import caption_of
 from attnscope.last_made import LastMade

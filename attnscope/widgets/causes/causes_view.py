@@ -33,9 +33,8 @@ from PySide6.QtWidgets import (
 from attnscope.counting import number_text, short_change
 from attnscope.figures.cause_maps import attribution_cells, patch_cells, reads_cells
 from attnscope.figures.colours import difference_map, lut
-from attnscope.figures.plain import plain_piece, plain_text
 from attnscope.figures.spec import FigureSpec
-from attnscope.figures.style import SMALL_PX, font, text_width, type_px
+from attnscope.figures.style import SMALL_PX, font, plain_piece, plain_text, text_width, type_px
 from attnscope.figures.views.lab import LabFigure
 from attnscope.figures.words_and_numbers import caption_of
 from attnscope.records.causes import Contribution, WishedToken

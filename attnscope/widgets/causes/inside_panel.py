@@ -12,10 +12,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.paint_inside import InsideLayout, InsidePlace, inside_layout, paint_inside
-from attnscope.figures.plain import isolated, plain_piece
-from attnscope.figures.style import NORMAL_PX, text_width, type_px
-from attnscope.figures.views.inside import InsidePart
+from attnscope.figures.style import NORMAL_PX, isolated, plain_piece, text_width, type_px
+from attnscope.figures.views.inside import InsideLayout, InsidePart, InsidePlace, inside_layout, paint_inside
 from attnscope.viewmodels.causes.inside import STEP_TIPS, STEPS, InsideState, Step
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Cell, Highlight, ViewState

@@ -4,8 +4,7 @@ from PySide6.QtCore import QEvent, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QHelpEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QScrollArea, QSizePolicy, QToolTip, QWidget
 
-from attnscope.figures.plain import isolated, plain_piece
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_px
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, isolated, plain_piece, type_px
 from attnscope.records.causes import LensTable
 from attnscope.viewmodels.causes.layer_lens import (
     LENS_COLOURS,

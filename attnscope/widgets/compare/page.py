@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.counting import plural
-from attnscope.figures.map_layout import MapLayout
 from attnscope.figures.page import sized
 from attnscope.figures.paint_changes import (
     ChangedHead,
@@ -29,20 +28,19 @@ from attnscope.figures.paint_changes import (
     paint_changes,
     top_mean,
 )
-from attnscope.figures.paint_difference import (
+from attnscope.figures.paint_grid import GridMarks
+from attnscope.figures.paint_map import MapLayout, paint_note
+from attnscope.figures.raster import ImageCache
+from attnscope.figures.spec import Caption, FigureSpec
+from attnscope.figures.style import MapStyle, plain_text, type_px
+from attnscope.figures.views.difference import (
     DifferenceCodes,
+    DifferenceFigure,
     DifferenceLayout,
     difference_codes,
     difference_layout,
     paint_difference,
 )
-from attnscope.figures.paint_grid import GridMarks
-from attnscope.figures.paint_map import paint_note
-from attnscope.figures.plain import plain_text
-from attnscope.figures.raster import ImageCache
-from attnscope.figures.spec import Caption, FigureSpec
-from attnscope.figures.style import MapStyle, type_px
-from attnscope.figures.views.difference import DifferenceFigure
 from attnscope.last_made import LastMade
 from attnscope.records.maps import DifferenceGrid, Which
 from attnscope.records.sites import Gates, HeadRef

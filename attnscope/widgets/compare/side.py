@@ -8,8 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QGridLayout, QLineEdit, QMenu, QToolButton, QWidget
 
-from attnscope.figures.plain import plain_text, shorten
-from attnscope.figures.style import type_px
+from attnscope.figures.style import plain_text, shorten, type_px
 from attnscope.records.maps import Which
 from attnscope.viewmodels.compare.rows import (
     PairedAnswer,

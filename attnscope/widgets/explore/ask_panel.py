@@ -10,9 +10,8 @@ from PySide6.QtWidgets import QGridLayout, QLineEdit, QScrollArea, QWidget
 
 from attnscope.fields import Field, Number, OneOf, Switch, Value, fields_of
 from attnscope.figures.page import sized
-from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import FigureSpec
-from attnscope.figures.style import type_px
+from attnscope.figures.style import plain_text, type_px
 from attnscope.figures.views.answer import AnswerFigure, cell_text, cells_px
 from attnscope.figures.words_and_numbers import caption_of
 from attnscope.records.charts import Answer, NumberTable

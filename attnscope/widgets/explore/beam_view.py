@@ -8,8 +8,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent, QPainter, QPainter
 from PySide6.QtWidgets import QSizePolicy, QToolTip
 
 from attnscope.counting import fixed
-from attnscope.figures.plain import isolated, plain_piece
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, isolated, plain_piece, text_width, type_px
 from attnscope.records.outputs import BeamNode, BeamTree
 from attnscope.widgets.labels import plain_tooltip
 from attnscope.widgets.theme import Dressed

@@ -32,8 +32,16 @@ from PySide6.QtWidgets import (
 
 from attnscope.counting import fixed, plural, probability_text
 from attnscope.figures.colours import contrast, lut
-from attnscope.figures.plain import isolated, plain_piece, plain_text
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
+from attnscope.figures.style import (
+    NORMAL_PX,
+    SMALL_PX,
+    font,
+    isolated,
+    plain_piece,
+    plain_text,
+    text_width,
+    type_px,
+)
 from attnscope.records.outputs import MAX_BEAMS, BeamTree, Candidate, WriteMode, WrittenToken
 from attnscope.records.tokens import told_apart
 from attnscope.viewmodels.generation import GenerationState

@@ -14,9 +14,12 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QWidget
 
-from attnscope.figures.map_layout import MapLayout, map_layout
 from attnscope.figures.paint_gold import paint_gold
-from attnscope.figures.paint_lines import (
+from attnscope.figures.paint_map import MapLayout, map_layout, paint_head_map, paint_readout
+from attnscope.figures.raster import ImageCache
+from attnscope.figures.style import MapStyle, plain_piece, type_at, type_px
+from attnscope.figures.token_axis import LINE_PX, PAD_PX, axis_names
+from attnscope.figures.views.lines import (
     MAX_ZOOM,
     FieldCache,
     LinesLayout,
@@ -27,13 +30,7 @@ from attnscope.figures.paint_lines import (
     paint_lines,
     strong_lines,
 )
-from attnscope.figures.paint_map import paint_head_map, paint_readout
-from attnscope.figures.paint_picture import PictureLayout, Side, paint_picture, picture_layout
-from attnscope.figures.plain import plain_piece
-from attnscope.figures.raster import ImageCache
-from attnscope.figures.style import MapStyle, type_at, type_px
-from attnscope.figures.token_axis import LINE_PX, PAD_PX, axis_names
-from attnscope.figures.views.picture import PicturePart
+from attnscope.figures.views.picture import PictureLayout, PicturePart, Side, paint_picture, picture_layout
 from attnscope.last_made import LastMade
 from attnscope.records.findings import GoldCell
 from attnscope.records.maps import HeadMap

@@ -8,8 +8,7 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QMenu, QSizePolicy, QToolButton, QWidget
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.plain import plain_text
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_px
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, plain_text, text_width, type_px
 from attnscope.records.interventions import Intervention, UseMask
 from attnscope.records.sites import once_words
 from attnscope.viewmodels.session.gating import fixed_heads, in_words, without

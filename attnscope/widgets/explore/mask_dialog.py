@@ -35,8 +35,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.plain import isolated, plain_piece, plain_text
-from attnscope.figures.style import SMALL_PX, font, text_width, type_px
+from attnscope.figures.style import SMALL_PX, font, isolated, plain_piece, plain_text, text_width, type_px
 from attnscope.viewmodels.session.masking import GRAPHS, PRESETS, Cell, Graph, MaskState, Preset, graph_text
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.actions import allow

@@ -17,8 +17,16 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from attnscope.counting import below_text, probability_text
 from attnscope.figures.colours import Palette
-from attnscope.figures.plain import isolated, plain_piece, plain_text
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_key, type_px
+from attnscope.figures.style import (
+    NORMAL_PX,
+    SMALL_PX,
+    font,
+    isolated,
+    plain_piece,
+    plain_text,
+    type_key,
+    type_px,
+)
 from attnscope.last_made import LastMade
 from attnscope.records.outputs import Comparison
 from attnscope.viewmodels.compare.rows import (

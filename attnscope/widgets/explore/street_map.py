@@ -31,8 +31,7 @@ from attnscope.figures.paint_tiles import (
     small_map_rect,
     tile_layout,
 )
-from attnscope.figures.plain import isolated, plain_piece, query_words
-from attnscope.figures.style import SMALL_PX, font
+from attnscope.figures.style import SMALL_PX, font, isolated, plain_piece, query_words
 from attnscope.figures.token_axis import axis_names
 from attnscope.records.findings import GoldCell
 from attnscope.records.sites import gate_note

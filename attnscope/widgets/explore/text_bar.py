@@ -20,8 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.counting import plural
-from attnscope.figures.plain import plain_piece, plain_text, shorten
-from attnscope.figures.style import type_px
+from attnscope.figures.style import plain_piece, plain_text, shorten, type_px
 from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.sites import Axis
 from attnscope.records.tokens import Token, Tokens

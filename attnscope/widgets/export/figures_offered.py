@@ -10,14 +10,13 @@ from PySide6.QtWidgets import QWidget
 
 from attnscope.errors import UserError
 from attnscope.figures.page import sized
-from attnscope.figures.paint_inside import paper_height_mm
 from attnscope.figures.paint_tiles import MapPart
 from attnscope.figures.shown_maps import Wanted
 from attnscope.figures.spec import PAGE_MM, PAGE_PT, Caption, FigureOrigin, FigureSpec
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.grid import GridFigure
 from attnscope.figures.views.head import HeadFigure
-from attnscope.figures.views.inside import InsideFigure, InsidePart
+from attnscope.figures.views.inside import InsideFigure, InsidePart, paper_height_mm
 from attnscope.figures.views.lines import LinesFigure
 from attnscope.figures.views.panels import MAX_PANELS, panels_figure
 from attnscope.figures.views.picture import PictureFigure, PicturePart

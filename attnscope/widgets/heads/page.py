@@ -34,8 +34,7 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.counting import plural
-from attnscope.figures.plain import isolated, plain_piece
-from attnscope.figures.style import type_px
+from attnscope.figures.style import isolated, plain_piece, type_px
 from attnscope.files import replace_file
 from attnscope.records.findings import OWN_TEXTS, Findings
 from attnscope.records.measures import HeadCard, TellingText

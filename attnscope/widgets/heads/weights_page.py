@@ -19,9 +19,8 @@ from PySide6.QtWidgets import (
 
 from attnscope.figures.charts import csv_of_pairs, json_of_weights, weights_charts
 from attnscope.figures.paint_chart import paint_chart
-from attnscope.figures.plain import isolated, plain_piece
 from attnscope.figures.spec import Caption, FigureSpec
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, type_px
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, isolated, plain_piece, type_px
 from attnscope.figures.views.curves import CurvesFigure
 from attnscope.files import replace_file
 from attnscope.records.charts import Chart

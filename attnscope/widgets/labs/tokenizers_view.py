@@ -24,9 +24,8 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.counting import fixed, plural
-from attnscope.figures.plain import plain_text
 from attnscope.figures.spec import Caption, FigureSpec
-from attnscope.figures.style import type_px
+from attnscope.figures.style import plain_text, type_px
 from attnscope.figures.views.lab import LabFigure
 from attnscope.labs import LABS
 from attnscope.records.charts import Chart, Series

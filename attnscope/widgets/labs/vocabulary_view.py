@@ -7,9 +7,8 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QComboBox, QFrame, QLineEdit, QScrollArea, QWidget
 
-from attnscope.figures.plain import plain_piece, plain_text
 from attnscope.figures.spec import Caption, FigureSpec
-from attnscope.figures.style import type_px
+from attnscope.figures.style import plain_piece, plain_text, type_px
 from attnscope.figures.views.lab import LabFigure
 from attnscope.records.charts import Chart, Series
 from attnscope.records.tokenizers import MAX_QUERY, PIECE_KINDS, PieceDetail, SortKey

@@ -21,8 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.plain import plain_text, shorten
-from attnscope.figures.style import type_px
+from attnscope.figures.style import plain_text, shorten, type_px
 from attnscope.kept_models import kept_model, kept_names
 from attnscope.labs import LABS
 from attnscope.viewmodels.session.opening import Recents

@@ -25,7 +25,7 @@ from attnscope.counting import number_text
 from attnscope.figures.charts import inspection_charts, scaling_charts
 from attnscope.figures.colours import series_colour
 from attnscope.figures.paint_chart import ChartLayout, paint_chart
-from attnscope.figures.plain import plain_text, shorten
+from attnscope.figures.style import plain_text, shorten
 from attnscope.records.charts import Chart
 from attnscope.records.runs import InspectionHistory, Numbers, RunSummary, loss_unit
 from attnscope.records.sites import STACKS

@@ -14,8 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.plain import query_words
-from attnscope.figures.style import MapStyle
+from attnscope.figures.style import MapStyle, query_words
 from attnscope.records.outputs import Output
 from attnscope.records.sites import STACKS, HeadRef
 from attnscope.records.tokens import Token

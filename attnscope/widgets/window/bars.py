@@ -17,8 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.counting import plural, short_count
-from attnscope.figures.plain import plain_text, short_path, shorten
-from attnscope.figures.style import type_px
+from attnscope.figures.style import plain_text, short_path, shorten, type_px
 from attnscope.kept_models import kept_model
 from attnscope.records.maps import SelfCheck
 from attnscope.records.models import ModelInfo

@@ -1,16 +1,21 @@
-"""What the menu actions do: each is an intent of the session or the view, or opens a dialog."""
+"""What the menu actions do: each is an intent of the session or the view, or opens a dialog.
 
+A copied figure is pixels for everyone, and SVG for programs that take it, never more than fits.
+"""
+
+import dataclasses
+import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction
+from PySide6.QtCore import QByteArray, QMimeData, Qt
+from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from attnscope import paths
 from attnscope.errors import UserError
-from attnscope.figures.spec import FigureSpec
+from attnscope.figures.spec import MIN_DPI, FigureSpec
 from attnscope.figures.words_and_numbers import program_version
 from attnscope.records.models import Sample
 from attnscope.viewmodels.heads.pruning import PruningState
@@ -86,8 +91,6 @@ class FigureCommands:
         if shown is None:
             self._session.notices.say("There is no figure yet: type a sentence or open a run first.")
             return
-        from attnscope.figures.clipboard import to_clipboard  # not before the first paint
-
         try:
             to_clipboard(offered[shown])
         except UserError as error:
@@ -316,3 +319,44 @@ class Commands:
             self._session.notices.dismiss()
         else:
             self._view.enlarge(False)
+
+
+MAX_CLIPBOARD_PIXELS = 16_000_000
+MAX_SVG_BYTES = 8_000_000
+_MARK = "application/x-attnscope-figure"
+
+
+def mime_data(spec: FigureSpec) -> QMimeData:
+    """The figure as an image and as SVG; the resolution is lowered until the image is small enough."""
+    from attnscope.figures.export import image, render  # the window starts without them
+
+    fitting = capped(spec)
+    data = QMimeData()
+    data.setData(_MARK, QByteArray(b"1"))
+    data.setImageData(image(fitting))
+    svg = render(fitting, "svg")
+    if len(svg) <= MAX_SVG_BYTES:
+        data.setData("image/svg+xml", QByteArray(svg))
+    return data
+
+
+def capped(spec: FigureSpec) -> FigureSpec:
+    """The figure at a resolution whose image fits the clipboard."""
+    width, height = spec.size_in_dots
+    if width * height <= MAX_CLIPBOARD_PIXELS:
+        return spec
+    dpi = math.floor(spec.dpi * math.sqrt(MAX_CLIPBOARD_PIXELS / (width * height)))
+    return dataclasses.replace(spec, dpi=max(MIN_DPI, dpi))
+
+
+def to_clipboard(spec: FigureSpec) -> None:
+    """Put the figure on the clipboard; raises UserError when it cannot be made."""
+    QGuiApplication.clipboard().setMimeData(mime_data(spec))
+
+
+def release_clipboard() -> None:
+    """Take our own figure back before the program ends: a promise nobody can keep crashes on exit."""
+    clipboard = QGuiApplication.clipboard()
+    held = clipboard.mimeData()
+    if held is not None and held.hasFormat(_MARK):  # ownsClipboard() is always False on some platforms
+        clipboard.clear()

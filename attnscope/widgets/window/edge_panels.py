@@ -16,8 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.plain import plain_text
-from attnscope.figures.style import font, type_px
+from attnscope.figures.style import font, plain_text, type_px
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.session.file import KeptView, KeptViews
 from attnscope.viewmodels.session.state import Session

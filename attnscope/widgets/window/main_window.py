@@ -20,7 +20,6 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QLineEdit, QMainWin
 from shiboken6 import isValid
 
 from attnscope.errors import UserError
-from attnscope.figures.clipboard import release_clipboard
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec
 from attnscope.settings import Settings
@@ -42,7 +41,7 @@ from attnscope.widgets.map_widget import remembered_view
 from attnscope.widgets.theme import apply_theme, dress_application, palette_for
 from attnscope.widgets.tours.learning import Learning
 from attnscope.widgets.window.bars import Banner, ModelMenu, PageBar, StatusBar, TopBar
-from attnscope.widgets.window.commands import Commands, FigureCommands, Openings
+from attnscope.widgets.window.commands import Commands, FigureCommands, Openings, release_clipboard
 from attnscope.widgets.window.edge_panels import KeptLine
 from attnscope.widgets.window.pages import Pages, SizesByType, restore_geometry, restore_splitters
 from attnscope.widgets.window.places import PlacesOffered, WindowPlaces

@@ -20,8 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.errors import LoadError, UserError
-from attnscope.figures.plain import isolated, plain_text
-from attnscope.figures.style import LARGE_PX, font, type_px
+from attnscope.figures.style import LARGE_PX, font, isolated, plain_text, type_px
 from attnscope.figures.views import VIEWS
 from attnscope.labs.lab import LabWords
 from attnscope.viewmodels.palette import Item

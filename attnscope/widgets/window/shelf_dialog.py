@@ -17,8 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.counting import plural
-from attnscope.figures.plain import plain_text
-from attnscope.figures.style import type_px
+from attnscope.figures.style import plain_text, type_px
 from attnscope.records.models import ShelfRow, size_words
 from attnscope.viewmodels.shelf import ShelfState, facts_words, licence_words, place_words
 from attnscope.widgets.form_parts import column, dress_table, row

@@ -11,7 +11,7 @@ from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import QApplication, QDialog, QMainWindow, QMenu, QWidget
 
 from attnscope.errors import LoadError, SaveError
-from attnscope.figures.plain import plain_text, shorten
+from attnscope.figures.style import plain_text, shorten
 from attnscope.files import replace_file
 from attnscope.viewmodels.session.file import ENDING, read_session
 from attnscope.viewmodels.session.opening import Recents
