@@ -9,12 +9,12 @@ import importlib
 import json
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable
 from operator import attrgetter
 from pathlib import Path
 
+from PySide6 import QtCore, QtGui, QtWidgets
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QFileOpenEvent, QGuiApplication
 from PySide6.QtWidgets import QApplication, QMessageBox, QWidget
@@ -157,6 +157,7 @@ class Leaving(QObject):
 PREFERRED_DEMO = "english-french"
 _RETRY_MS = 300
 _COLLECT_MS = 50
+_PLOTS_AFTER_MS, _SLICES_EVERY_MS, _SLICE_S = 500, 20, 0.004
 
 
 class Collecting(QObject):
@@ -174,6 +175,36 @@ class Collecting(QObject):
         """Python collects as before; no thread of the program may run any more."""
         self._timer.stop()
         self._one.end()
+
+
+class PlotsAhead(QObject):
+    """Imports the plotting library while nobody types, before the first page with a plot is opened.
+
+    It does so on the window's thread and on no other. Up to Python 3.11 PySide keeps what it knows of its
+    classes in one table, which Qt reads without Python's lock: a class of Qt that another thread makes
+    meanwhile can end the process, and this import makes five hundred. The classes of Qt that the library asks
+    for are made in advance, a few milliseconds at a time.
+    """
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._timer = QTimer(self, singleShot=True)
+        self._timer.timeout.connect(self._go_on)
+        self._names = ((module, name) for module in (QtCore, QtGui, QtWidgets) for name in dir(module))
+
+    def wait(self) -> None:
+        """Somebody has just worked: go on when that is some time ago."""
+        if "pyqtgraph" not in sys.modules:
+            self._timer.start(_PLOTS_AFTER_MS)
+
+    def _go_on(self) -> None:
+        until_s = time.monotonic() + _SLICE_S
+        for module, name in self._names:
+            getattr(module, name)
+            if time.monotonic() > until_s:
+                self._timer.start(_SLICES_EVERY_MS)
+                return
+        importlib.import_module("pyqtgraph")
 
 
 class Program(QObject):
@@ -204,7 +235,7 @@ class Program(QObject):
         self._source, self._handed = options.source, list[str]()
         self._is_remembering, self._is_measuring = is_remembering, is_measuring
         self._is_ending = False
-        self.collecting = Collecting(self)
+        self.collecting, self.plots = Collecting(self), PlotsAhead(self)
         self.milestones: dict[str, float] = {}
         views = Views()
         make_engine = make_engine or functools.partial(build_engine, views=views)
@@ -318,7 +349,8 @@ class Program(QObject):
             case Traced():
                 self._reach("traced")
                 self._refine(reply)
-                self._prepare_plots()
+                if self._is_measuring:
+                    self.plots.wait()
                 QTimer.singleShot(0, self.worker, self.worker.maps_painted)
             case _:
                 pass
@@ -348,17 +380,6 @@ class Program(QObject):
         """Have the rough thumbnails of a long text made exact when there is time."""
         if not traced.view and traced.is_whole and any(map(attrgetter("is_sampled"), traced.grids)):
             self.tiles.post(RefineGrids(number=traced.number, model=traced.model, trace=traced.number))
-
-    def _prepare_plots(self) -> None:
-        """Import the plotting library beside the window, before the first page with a plot is turned to.
-
-        There it held the window's thread: 0.2 s of its time, four on a machine with other work. It makes
-        no object of Qt when it is imported.
-        """
-        if self._is_measuring and "pyqtgraph" not in sys.modules:
-            threading.Thread(
-                target=importlib.import_module, args=("pyqtgraph",), name="plotting library", daemon=True
-            ).start()
 
     @Slot(str)
     def _on_fault_told(self, message: str) -> None:

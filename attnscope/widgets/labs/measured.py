@@ -104,6 +104,7 @@ class MeasuringThread(QThread):
 
     def __init__(self, sizes: Hashable, measure: Measure, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        self.setObjectName("measuring")  # a nameless thread is asked for its class, on itself: `PlotsAhead`
         self.sizes, self._measure = sizes, measure
 
     def run(self) -> None:
