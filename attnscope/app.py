@@ -34,10 +34,10 @@ from attnscope.records.tiles import RefineGrids, TileReply
 from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, write_settings
 from attnscope.viewmodels.session.file import ENDING as SESSION_ENDING
 from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.states import Posts, Replies, States
-from attnscope.viewmodels.training.state import TrainingState
-from attnscope.viewmodels.training.sweeping import SweepState
-from attnscope.viewmodels.work import (
+from attnscope.viewmodels.states import (
+    Posts,
+    Replies,
+    States,
     watch_downloads,
     watch_flow,
     watch_heads,
@@ -48,6 +48,8 @@ from attnscope.viewmodels.work import (
     watch_training,
     watch_writing,
 )
+from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.labels import when
 from attnscope.widgets.window.main_window import MainWindow
 from attnscope.workers.threads import (

@@ -20,10 +20,9 @@ from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.outputs import Candidate, Comparison, Output, Prediction
 from attnscope.records.sites import Gates, HeadRef, Site, Stack
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.labs.experiments import LabStates
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.states import Posts, Replies, States
+from attnscope.viewmodels.states import LabStates, Posts, Replies, States
 from attnscope.workers import engine
 from attnscope.workers.serve_models import open_text
 

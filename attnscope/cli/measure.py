@@ -227,7 +227,7 @@ def _check_sort(arguments: argparse.Namespace) -> None:
     """Raise UserError, before anything is measured, when no column has that name."""
     from attnscope.records.findings import COLUMNS
     from attnscope.records.measures import MEASURE_NAMES
-    from attnscope.viewmodels.heads.columns import ALIGNMENT_COLUMNS
+    from attnscope.viewmodels.session.head_measures import ALIGNMENT_COLUMNS
 
     names: Sequence[str] = COLUMNS
     if not (arguments.corpus is arguments.conllu is arguments.repeated is None):
@@ -293,7 +293,7 @@ def _hand_over(arguments: argparse.Namespace, found: "Findings", stack: Stack | 
     from attnscope.cli import measure as tables
     from attnscope.records.findings import csv_of_alignment
     from attnscope.records.measures import order_heads
-    from attnscope.viewmodels.heads.columns import with_alignment
+    from attnscope.viewmodels.session.head_measures import with_alignment
 
     alignment = found.alignment
     table = with_alignment(found.table, alignment)

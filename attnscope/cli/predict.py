@@ -124,7 +124,7 @@ def _tell_file(arguments: argparse.Namespace) -> int:
 
 def prediction_lines(comparison: "Comparison", *, is_changed: bool) -> list[str]:
     """Each place with the best of both sides, the most probable on either side first."""
-    from attnscope.viewmodels.compare.rows import (
+    from attnscope.viewmodels.compare.difference import (
         candidate_rows,
         certainty_text,
         copied_text,

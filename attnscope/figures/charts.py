@@ -16,8 +16,8 @@ from attnscope.records.importance import Importance, PruningCurve, Ranking
 from attnscope.records.measures import HeadWeightsFound, SiteSpectrum, TokenPair, WeightPart
 from attnscope.records.runs import UPDATE_BINS, InspectionHistory, Numbers, RunSummary, loss_unit, seed_groups
 from attnscope.records.sites import Gates, HeadRef
-from attnscope.viewmodels.heads.columns import RANKING_NAMES
 from attnscope.viewmodels.heads.pruning import CurveGroup, grouped
+from attnscope.viewmodels.session.head_measures import RANKING_NAMES
 from attnscope.viewmodels.training.recipe_text import told_apart
 from attnscope.viewmodels.training.run_curves import AXES, typical_updates
 from attnscope.viewmodels.training.runs_compared import (

@@ -40,7 +40,7 @@ from attnscope.kept_models import kept_model
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.maps.aspect import BLENDS, BLOCKS, HIDDEN, OVERS, ROW_WORDS
 from attnscope.viewmodels.palette import KIND_NAMES, Item, ItemMatch, Kind, find
-from attnscope.viewmodels.session.gating import every_head
+from attnscope.viewmodels.session.changes import every_head
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import COLOUR_MAP_NAMES, LINES, SCALES, THEME_NAMES, Page, ViewState
 from attnscope.widgets.actions import ACTIONS, has_two_texts, writes

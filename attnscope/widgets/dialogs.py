@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.figures.style import type_px
-from attnscope.viewmodels.new_folder import FolderFound, Purpose, existing_folder, find_folder
+from attnscope.viewmodels.training.status import FolderFound, Purpose, existing_folder, find_folder
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, push_button
 

@@ -25,7 +25,7 @@ from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, isolated, plain_p
 from attnscope.records.tokens import UNKNOWN_PIECES, Token
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight
 from attnscope.widgets.labels import plain_tooltip
-from attnscope.widgets.placeholders import paint_focus
+from attnscope.widgets.map_widget import paint_focus
 from attnscope.widgets.theme import Dressed
 
 CHIP_PX, ROW_PX, GAP_PX, PAD_PX = 24, 28, 4, 6

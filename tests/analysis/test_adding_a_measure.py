@@ -45,7 +45,7 @@ import attnscope as at
 from attnscope.analysis.measures import measure
 from attnscope.paths import resources_folder
 from attnscope.records.findings import csv_of_text
-from attnscope.viewmodels.heads.columns import COLUMNS
+from attnscope.viewmodels.session.head_measures import COLUMNS
 from attnscope.viewmodels.help_pages import read_help
 from attnscope.viewmodels.session.head_measures import describe, measures_shown
 from attnscope.viewmodels.tours.touring import NUMBERS

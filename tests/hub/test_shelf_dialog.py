@@ -23,7 +23,7 @@ from attnscope.records.models import (
 )
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.shelf import ShelfState, place_words
-from attnscope.viewmodels.work import WorkState, watch_downloads
+from attnscope.viewmodels.states import WorkState, watch_downloads
 from attnscope.widgets.window.shelf_dialog import COLUMNS, ShelfDialog
 from attnscope.workers.fetch_desk import FetchDesk
 

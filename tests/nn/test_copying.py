@@ -29,7 +29,7 @@ from attnscope.training.begin import first_batch
 from attnscope.training.data import prepare
 from attnscope.training.objectives import Batch, loss_sum, scored_logits
 from attnscope.training.recipe import parse_recipe
-from attnscope.viewmodels.compare.rows import copied_text
+from attnscope.viewmodels.compare.difference import copied_text
 from attnscope.viewmodels.session.typed_text import text_notes
 
 RECIPE = Path(__file__).parents[2] / "resources" / "recipes" / "reports.toml"

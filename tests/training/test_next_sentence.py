@@ -23,7 +23,7 @@ from attnscope.training.objectives import loss_and_hits, loss_sum
 from attnscope.training.paper import learned_parameters
 from attnscope.training.starting import recipe_on_paper
 from attnscope.training.text_batches import PairBatches, elsewhere
-from attnscope.viewmodels.compare.rows import follows_text
+from attnscope.viewmodels.compare.difference import follows_text
 
 PAIRS = {"objective.kind": "masked", "objective.next_sentence": "true"}
 

@@ -12,10 +12,10 @@ from attnscope.records.findings import AlignmentShown, GoldCell, GoldFiles, Gold
 from attnscope.records.messages import Failed
 from attnscope.records.tiles import LongMap
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.heads.columns import statement_of, with_alignment
 from attnscope.viewmodels.heads.marks import AligningState
 from attnscope.viewmodels.maps.aspect import Aspect, cell_of_words
 from attnscope.viewmodels.query import Requests
+from attnscope.viewmodels.session.head_measures import statement_of, with_alignment
 
 
 def opened() -> tuple[Desk, AligningState, list[ShowAlignment]]:

@@ -19,11 +19,11 @@ from attnscope.viewmodels.maps.aspect import (
     grid_through,
     hidden_keys,
     map_through,
+    shown_tokens,
     without_keys,
     word_weights,
     words_of_tokens,
 )
-from attnscope.viewmodels.maps.shown_maps import shown_tokens
 
 PIECES = tokens("<s>", "un", "~believ", "~able", "cat", "</s>")
 

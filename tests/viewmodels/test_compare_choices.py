@@ -8,8 +8,8 @@ from session_samples import gates_off, ref
 
 from attnscope.errors import LoadError
 from attnscope.records.maps import CompareTraces
+from attnscope.viewmodels.session.changes import Comparing
 from attnscope.viewmodels.session.file import SavedSession, session_bytes, session_from_bytes
-from attnscope.viewmodels.session.history import Comparing
 
 
 def chosen() -> CompareDesk:

@@ -12,7 +12,7 @@ from attnscope.records.messages import OPEN_MODEL, Failed, ModelLoaded, Progress
 from attnscope.records.models import Sample
 from attnscope.records.outputs import OutputWritten
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.compare.rows import kl_words, most_apart, rows_of_both
+from attnscope.viewmodels.compare.difference import kl_words, most_apart, rows_of_both
 from attnscope.viewmodels.compare.sides import changes_words, companion, short_checkpoint
 
 

@@ -2,7 +2,7 @@
 
 from attnscope.records.outputs import NOT_MEANT, Candidate, Comparison, Output, Prediction
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.compare.rows import labels_text, most_changed_position, token_labels
+from attnscope.viewmodels.compare.difference import labels_text, most_changed_position, token_labels
 
 WORDS = tuple(Token(id=i, piece=piece) for i, piece in enumerate(("<s>", "the", "red", "lamp", ".")))
 

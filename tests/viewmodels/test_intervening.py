@@ -3,7 +3,7 @@
 from session_samples import Desk, ref
 
 from attnscope.records.interventions import MakeMean, MakeUniform, RemoveEdge
-from attnscope.viewmodels.session.gating import (
+from attnscope.viewmodels.session.changes import (
     changes_counted,
     in_words,
     of_head,

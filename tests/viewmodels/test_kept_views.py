@@ -7,6 +7,7 @@ import pytest
 from told import names_told
 
 from attnscope.viewmodels.labs.controls import LabControls
+from attnscope.viewmodels.session.changes import Setting, UndoStack
 from attnscope.viewmodels.session.file import (
     MAX_NOTES,
     MAX_VIEW_NAME,
@@ -16,7 +17,6 @@ from attnscope.viewmodels.session.file import (
     SavedSession,
     name_of_view,
 )
-from attnscope.viewmodels.session.history import Setting, UndoStack
 
 
 class Shown:

@@ -9,7 +9,7 @@ from session_samples import Desk, info
 
 from attnscope.records.models import Sample
 from attnscope.records.tokens import Tokens
-from attnscope.viewmodels.session.notices import stage_of
+from attnscope.viewmodels.session.opening import stage_of
 from attnscope.viewmodels.session.typed_text import (
     begun_word,
     completions,

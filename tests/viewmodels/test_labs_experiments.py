@@ -14,7 +14,7 @@ from attnscope.records.experiments import (
 )
 from attnscope.records.messages import Failed, ModelLoaded, Request
 from attnscope.records.requests import StopWork
-from attnscope.viewmodels.labs.experiments import MAX_KEPT, ExperimentsState
+from attnscope.viewmodels.labs.controls import MAX_KEPT, ExperimentsState
 from attnscope.viewmodels.query import Requests
 
 

@@ -10,7 +10,7 @@ from told import names_told
 from attnscope.records.causes import LensShown, ShowLens
 from attnscope.records.interventions import MakeUniform
 from attnscope.records.messages import Failed
-from attnscope.viewmodels.causes.layer_lens import (
+from attnscope.viewmodels.causes.across_layers import (
     LensState,
     cell_sentences,
     cell_share,

@@ -8,7 +8,7 @@ from session_samples import Desk, info, traced
 from attnscope.records.messages import Failed, Progress, TraceText
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.work import WorkState, watch_session
+from attnscope.viewmodels.states import WorkState, watch_session
 
 
 class SlowDesk(Desk):

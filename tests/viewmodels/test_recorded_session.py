@@ -7,8 +7,7 @@ from session_samples import info, ref
 
 from attnscope.records.interventions import RemoveEdge
 from attnscope.records.sites import Gates
-from attnscope.viewmodels.session.gating import possible
-from attnscope.viewmodels.session.history import Setting
+from attnscope.viewmodels.session.changes import Setting, possible
 
 CHANGES = {
     "text": "another",

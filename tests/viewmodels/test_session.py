@@ -22,7 +22,7 @@ from attnscope.records.messages import (
 )
 from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.sites import NO_GATES, Site
-from attnscope.viewmodels.session.history import Setting
+from attnscope.viewmodels.session.changes import Setting
 
 
 def test_that_a_loaded_model_is_traced_on_its_first_sample():

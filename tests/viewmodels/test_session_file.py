@@ -11,6 +11,7 @@ from attnscope import paths
 from attnscope.errors import LoadError
 from attnscope.records.interventions import CopyPattern, RemoveEdge
 from attnscope.viewmodels.maps.aspect import Aspect
+from attnscope.viewmodels.session.changes import Setting, every_head
 from attnscope.viewmodels.session.file import (
     MAX_BYTES,
     KeptView,
@@ -21,8 +22,6 @@ from attnscope.viewmodels.session.file import (
     session_from_bytes,
     setting_for,
 )
-from attnscope.viewmodels.session.gating import every_head
-from attnscope.viewmodels.session.history import Setting
 
 SAVED = SavedSession(
     source="grammar",

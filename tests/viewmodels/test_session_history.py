@@ -7,7 +7,7 @@ from session_samples import Desk, gates_off, info, ref
 
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
-from attnscope.viewmodels.session.history import Change, Comparing, Setting, SideChoice
+from attnscope.viewmodels.session.changes import Change, Comparing, Setting, SideChoice
 from attnscope.viewmodels.session.typed_text import is_written_over
 from attnscope.widgets.window.main_window import unseen_words
 

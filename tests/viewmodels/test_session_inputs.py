@@ -8,7 +8,7 @@ from session_samples import SAMPLES, Desk, info
 from attnscope.records.messages import LoadModel, ModelLoaded
 from attnscope.records.models import Sample
 from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.session.notices import stage_of
+from attnscope.viewmodels.session.opening import stage_of
 from attnscope.viewmodels.session.state import Session
 
 

@@ -14,7 +14,7 @@ from attnscope.records.messages import Failed, Ready
 from attnscope.records.outputs import Candidate, Comparison, Output, Prediction
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token, Tokens, told_apart
-from attnscope.viewmodels.compare.rows import (
+from attnscope.viewmodels.compare.difference import (
     candidate_rows,
     kind_words,
     kl_text,
@@ -30,7 +30,7 @@ from attnscope.viewmodels.session.head_measures import (
     resting_words,
     striking_head,
 )
-from attnscope.viewmodels.session.notices import stage_of
+from attnscope.viewmodels.session.opening import stage_of
 from attnscope.viewmodels.session.typed_text import MAX_CHARACTERS, clean_typed, text_notes
 from attnscope.viewmodels.view_state import Cell, Highlight, ViewState, sides_of
 

@@ -14,6 +14,7 @@ from attnscope.errors import RecipeError, UserError
 from attnscope.records.messages import Request
 from attnscope.records.runs import OpenRuns
 from attnscope.viewmodels.query import Requests
+from attnscope.viewmodels.states import WorkState, watch_sweep
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import (
     SweepState,
@@ -23,7 +24,6 @@ from attnscope.viewmodels.training.sweeping import (
     share_made,
     unfinished_wish,
 )
-from attnscope.viewmodels.work import WorkState, watch_sweep
 
 
 class Child:

@@ -8,7 +8,7 @@ from attnscope.records.messages import Failed, Traced, TraceText
 from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attribution_and_patching import PatchingState
 from attnscope.viewmodels.heads.alike import AlikeState
-from attnscope.viewmodels.maps.shown_maps import sides_of_site, with_room
+from attnscope.viewmodels.maps.aspect import sides_of_site, with_room
 from attnscope.viewmodels.query import Requests
 
 

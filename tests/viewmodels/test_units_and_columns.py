@@ -16,7 +16,7 @@ from attnscope.records.importance import MetricName
 from attnscope.records.measures import MEASURE_NAMES, Estimate
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.sites import KeyKind
-from attnscope.viewmodels.heads.columns import cell_tip, estimate_text
+from attnscope.viewmodels.session.head_measures import cell_tip, estimate_text
 
 
 @pytest.mark.parametrize(

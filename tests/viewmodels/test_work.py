@@ -17,7 +17,7 @@ from attnscope.viewmodels.heads.alike import AlikeState
 from attnscope.viewmodels.heads.pruning import CurvesState
 from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.work import WorkState, experiment_jobs, watch_heads, watch_session
+from attnscope.viewmodels.states import WorkState, experiment_jobs, watch_heads, watch_session
 from attnscope.widgets.window.bars import WorkLine
 
 

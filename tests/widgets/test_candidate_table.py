@@ -6,7 +6,7 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures.style import SMALL_PX, font
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.compare.rows import CandidateRow
+from attnscope.viewmodels.compare.difference import CandidateRow
 from attnscope.widgets.explore.output_panel import CandidateTable
 
 pytestmark = pytest.mark.qt

@@ -13,7 +13,7 @@ from attnscope.records.charts import Answer, NumberTable
 from attnscope.records.models import Sample
 from attnscope.records.sites import NO_GATES, Site, tokens_of_site
 from attnscope.records.tokens import Tokens
-from attnscope.viewmodels.compare.rows import Segment
+from attnscope.viewmodels.compare.difference import Segment
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.state import Session, SessionChanges
 from attnscope.viewmodels.session.typed_text import TypedText, text_notes

@@ -6,7 +6,7 @@ from session_samples import Desk, ref
 
 from attnscope.figures.paint_map import weight_text
 from attnscope.records.interventions import MakeUniform, RemoveEdge
-from attnscope.viewmodels.session.gating import knocked_out
+from attnscope.viewmodels.session.changes import knocked_out
 from attnscope.viewmodels.view_state import Cell
 from attnscope.widgets.explore.head_panel import head_menu
 from attnscope.widgets.explore.head_view import HeadView

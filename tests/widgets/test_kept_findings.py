@@ -37,7 +37,7 @@ from attnscope.records.experiments import (
 )
 from attnscope.records.messages import Request
 from attnscope.records.modifications import of_group
-from attnscope.viewmodels.labs.experiments import ExperimentsState
+from attnscope.viewmodels.labs.controls import ExperimentsState
 from attnscope.viewmodels.query import Requests
 from attnscope.workers.experiments.delaying import DelayCourse
 from attnscope.workers.experiments.reaching import read_past

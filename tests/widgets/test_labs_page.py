@@ -19,8 +19,8 @@ from attnscope.records.experiments import ExperimentNews, GradientCurve, Gradien
 from attnscope.records.messages import Request
 from attnscope.records.requests import StopWork
 from attnscope.settings import Settings
-from attnscope.viewmodels.labs.experiments import LabStates
 from attnscope.viewmodels.session.file import LookSaved
+from attnscope.viewmodels.states import LabStates
 from attnscope.viewmodels.view_state import ViewState, page_named
 from attnscope.widgets.form_parts import JumpSlider
 from attnscope.widgets.labels import PlainLabel

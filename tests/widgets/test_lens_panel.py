@@ -9,7 +9,7 @@ from session_samples import Desk
 
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.causes import LensShown, ShowLens
-from attnscope.viewmodels.causes.layer_lens import LensState
+from attnscope.viewmodels.causes.across_layers import LensState
 from attnscope.viewmodels.query import Requests
 from attnscope.widgets.causes.lens_view import LensPanel
 from attnscope.widgets.formulas import FormulaLabel

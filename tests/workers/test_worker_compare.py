@@ -10,8 +10,7 @@ from attnscope.models import load
 from attnscope.records.maps import CompareTraces, TracesCompared
 from attnscope.records.messages import Failed, HeadsShown, LoadModel, Progress, ShowHeads, Traced, TraceText
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
-from attnscope.viewmodels.compare.difference import align_stacks
-from attnscope.viewmodels.compare.rows import pair_answers
+from attnscope.viewmodels.compare.difference import align_stacks, pair_answers
 from attnscope.workers.engine import Engine
 from attnscope.workers.mailbox import Mailbox
 

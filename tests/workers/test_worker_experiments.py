@@ -25,7 +25,7 @@ from attnscope.records.experiments import (
 )
 from attnscope.records.messages import Failed, LoadModel, Reply
 from attnscope.records.requests import StopWork
-from attnscope.viewmodels.labs.experiments import ExperimentsState
+from attnscope.viewmodels.labs.controls import ExperimentsState
 from attnscope.viewmodels.query import Requests
 from attnscope.workers.engine import Engine
 from attnscope.workers.experiments.writing_lengths import compare_writers

@@ -14,9 +14,9 @@ from attnscope.records.importance import PruningTried, TryPruning
 from attnscope.records.messages import Failed, LoadModel, ModelLoaded, Reply, Traced, TraceText
 from attnscope.records.outputs import OutputWritten
 from attnscope.viewmodels.heads.pruning import PruningState
-from attnscope.viewmodels.labs.experiments import ExperimentsState
+from attnscope.viewmodels.labs.controls import ExperimentsState
 from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.work import WorkState, watch_pages, watch_session
+from attnscope.viewmodels.states import WorkState, watch_pages, watch_session
 from attnscope.workers.engine import Engine
 from attnscope.workers.threads import WorkerThread, build_engine
 

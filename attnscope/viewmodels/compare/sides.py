@@ -19,7 +19,7 @@ from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.records.tiles import is_long
 from attnscope.viewmodels.causes.attribution_and_patching import counterpart
 from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.session.history import (
+from attnscope.viewmodels.session.changes import (
     DEFAULT_COMPARING,
     Comparing,
     Kept,

@@ -14,20 +14,18 @@ from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.compare.difference import (
     WAYS,
     ComparedMaps,
+    MeasureDifference,
+    PairedAnswer,
     align_stacks,
     alignment_words,
     compare_maps,
-)
-from attnscope.viewmodels.compare.rows import (
-    MeasureDifference,
-    PairedAnswer,
     measure_differences,
     pair_answers,
 )
 from attnscope.viewmodels.compare.sides import WHICH, CompareChanges, Side, SideTraces, keep_now, missing_head
 from attnscope.viewmodels.maps.aspect import stack_tokens
 from attnscope.viewmodels.query import Query, Requests
-from attnscope.viewmodels.session.history import (
+from attnscope.viewmodels.session.changes import (
     LIMITS,
     Changes,
     Comparing,

@@ -25,7 +25,7 @@ from attnscope.records.models import ModelInfo
 from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.query import Job, Requests
-from attnscope.viewmodels.session.notices import Placeholder
+from attnscope.viewmodels.session.opening import Placeholder
 from attnscope.viewmodels.session.state import Session
 
 PairEnd = Literal["strongest", "weakest"]

@@ -21,11 +21,10 @@ from attnscope.records.maps import HeadMap
 from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import LongMap
-from attnscope.viewmodels.heads.columns import COLUMNS, is_importance
 from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.maps.aspect import cell_of_words, stack_tokens, words_of_tokens
 from attnscope.viewmodels.query import Query, Requests
-from attnscope.viewmodels.session.head_measures import MEASURES
+from attnscope.viewmodels.session.head_measures import COLUMNS, MEASURES, is_importance
 from attnscope.viewmodels.session.state import Session
 
 ROWS: dict[AlignmentRows, str] = {

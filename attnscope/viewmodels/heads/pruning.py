@@ -36,9 +36,9 @@ from attnscope.records.messages import Failed, ModelLoaded, Progress
 from attnscope.records.models import ModelInfo
 from attnscope.records.requests import Reply
 from attnscope.records.sites import NO_GATES, STACKS, Gates, HeadRef, SiteKey
-from attnscope.viewmodels.heads.columns import RANKING_NAMES
 from attnscope.viewmodels.heads.state import FirstLook
 from attnscope.viewmodels.query import Job, Requests
+from attnscope.viewmodels.session.head_measures import RANKING_NAMES
 from attnscope.viewmodels.session.state import Session
 
 

@@ -30,7 +30,8 @@ from attnscope.records.measures import (
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef, Site, Stack, once_words
-from attnscope.viewmodels.heads.columns import (
+from attnscope.viewmodels.query import Job, Phase, Query, Requests
+from attnscope.viewmodels.session.head_measures import (
     ALIGNMENT,
     COLUMNS,
     bare_cards,
@@ -38,7 +39,6 @@ from attnscope.viewmodels.heads.columns import (
     with_alignment,
     with_importance,
 )
-from attnscope.viewmodels.query import Job, Phase, Query, Requests
 from attnscope.viewmodels.session.state import Session
 
 _MOST_S = 10.0

@@ -1,14 +1,35 @@
-"""What is set in a lab, and what follows from it: undone, made again, brought back to the example, kept."""
+"""What is set in a lab, undone and made again; and the experiments that the worker does for labs, asked once
+each and kept.
+"""
 
 import operator
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
-from psygnal import EmitLoopError, Signal
+from psygnal import EmitLoopError, Signal, SignalGroup
 
-from attnscope.viewmodels.session.history import UndoStack
+from attnscope.paths import demo_name
+from attnscope.records.experiments import (
+    NO_ANSWER,
+    BleuQuestion,
+    CollapseQuestion,
+    ExperimentAnswer,
+    ExperimentNews,
+    Finding,
+    OpenModel,
+    ProbeQuestion,
+    Question,
+    RunExperiment,
+)
+from attnscope.records.messages import ModelLoaded
+from attnscope.records.requests import Reply
+from attnscope.viewmodels.query import Job, Requests
+from attnscope.viewmodels.session.changes import UndoStack
+from attnscope.viewmodels.session.state import Session
 
 LabValues = tuple[tuple[str, bool | int | float | str], ...]
 """What is set in a lab, by name: what can be kept in a file."""
@@ -142,3 +163,144 @@ class LabState(Generic[Choice, Shown]):
             self.shown = self._resolve(choice)
             self.choice = choice
             self.changed.emit()
+
+
+MAX_KEPT = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pending:
+    question: Question
+    job: Job[ExperimentNews, ExperimentNews]
+
+
+class ExperimentsChanges(SignalGroup):
+    """What of the experiments can change."""
+
+    answers = Signal()
+    model = Signal()
+    """What can be asked of the open model."""
+
+
+class ExperimentsState:
+    """At most one experiment of each kind is under way; a newer question of the kind ends it."""
+
+    def __init__(
+        self,
+        session: Session,
+        requests: Requests,
+        *,
+        read_kept: Callable[[], Mapping[Question, Finding]] = dict,
+    ) -> None:
+        self._session, self._requests = session, requests
+        self._read_kept = read_kept
+        self.changed = ExperimentsChanges()
+        self._known: OrderedDict[Question, Finding] = OrderedDict()
+        self._refused: dict[Question, str] = {}
+        self._latest: dict[type, Finding] = {}
+        self._pending: dict[type, _Pending] = {}
+        for signal in (session.changed.model, session.changed.traced, session.changed.text):
+            signal.connect(self._on_session, max_args=0)
+
+    def _on_session(self) -> None:
+        self.changed.model.emit()
+
+    @property
+    def under_way(self) -> tuple[tuple[Question, int, int], ...]:
+        """Each question that is worked out, how much of it is done, of how much (0: waiting)."""
+        found = ((pending.question, pending.job.answer) for pending in self._pending.values())
+        return tuple((asked, news.n_done, news.n_total) if news else (asked, 0, 0) for asked, news in found)
+
+    @cached_property
+    def _kept(self) -> Mapping[Question, Finding]:
+        """What came with the program, read when it is first asked for."""
+        return self._read_kept()
+
+    def open_model(self) -> OpenModel | None:
+        """The open model, and the text that it has read; None without one.
+
+        One that comes with the program has the same key in every installation.
+        """
+        session, info = self._session, self._session.model
+        if info is None:
+            return None
+        has_read = session.traced is not None and bool(session.text.strip())
+        return OpenModel(
+            key=f"{demo_name(info.source) or info.source} {info.sha256}",
+            text=session.text if has_read else "",
+            target=session.target if has_read else None,
+            translates=info.form == "encoder-decoder" and info.objective == "translation",
+            is_toy=any(info.words),
+        )
+
+    def answer(self, question: Question) -> ExperimentAnswer:
+        """What is known of a question now; an earlier finding of its kind stands in until its own comes."""
+        if question in self._known:
+            return ExperimentAnswer(finding=self._known[question], is_exact=True)
+        if question in self._kept:
+            return ExperimentAnswer(finding=self._kept[question], is_exact=True, is_kept=True)
+        is_of_model = isinstance(
+            question, CollapseQuestion | BleuQuestion | ProbeQuestion
+        )  # another model's finding would mislead
+        latest = None if is_of_model else self._latest.get(type(question))
+        if question in self._refused:
+            return ExperimentAnswer(error=self._refused[question])
+        pending = self._pending.get(type(question))
+        if pending is None or pending.question != question:
+            return ExperimentAnswer(finding=latest) if latest is not None else NO_ANSWER
+        news = pending.job.answer
+        if news is None:
+            return ExperimentAnswer(finding=latest, is_asked=True)
+        return ExperimentAnswer(
+            finding=news.finding or latest, is_asked=True, n_done=news.n_done, n_total=news.n_total
+        )
+
+    def ask(self, question: Question) -> None:
+        """Have a question worked out, unless it is known, refused or under way."""
+        if question in self._known or question in self._kept or question in self._refused:
+            return
+        pending = self._pending.get(type(question))
+        if pending is None or pending.question != question:
+            self._send(question)
+            self.changed.answers.emit()
+
+    def stop(self, kind: type) -> None:
+        """Give up the experiment of a kind that is under way."""
+        pending = self._pending.pop(kind, None)
+        if pending is not None:
+            pending.job.stop()
+            self.changed.answers.emit()
+
+    def handle(self, reply: Reply) -> None:
+        """Take a reply; those of other parts of the window are passed over."""
+        if isinstance(reply, ModelLoaded):  # the worker gives up whatever runs when a model is opened
+            for pending in tuple(self._pending.values()):
+                self._send(pending.question)
+            self.changed.model.emit()
+            return
+        for pending in tuple(self._pending.values()):
+            if pending.job.take(reply):
+                self._settle(pending)
+                self.changed.answers.emit()
+
+    def _send(self, question: Question) -> None:
+        job = Job(ExperimentNews, ExperimentNews, self._requests, is_last=_is_whole)
+        self._pending[type(question)] = _Pending(question=question, job=job)
+        job.start(RunExperiment(question=question))
+
+    def _settle(self, pending: _Pending) -> None:
+        """Keep what came of an experiment that has ended."""
+        question, job = pending.question, pending.job
+        if job.is_running:
+            return
+        self._pending.pop(type(question))
+        if job.phase == "failed":
+            self._refused[question] = job.error
+        elif job.answer is not None and job.answer.finding is not None:
+            self._known[question] = self._latest[type(question)] = job.answer.finding
+            if len(self._known) > MAX_KEPT:
+                self._known.popitem(last=False)
+
+
+def _is_whole(news: ExperimentNews) -> bool:
+    return news.is_done and news.finding is not None

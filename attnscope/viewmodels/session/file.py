@@ -21,7 +21,7 @@ from attnscope.records.models import SOURCE, Source, on_this_machine
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.strict import parse_object
 from attnscope.viewmodels.labs.controls import LabValues
-from attnscope.viewmodels.session.history import SOURCE_HERE, Setting, UndoStack
+from attnscope.viewmodels.session.changes import SOURCE_HERE, Setting, UndoStack
 from attnscope.viewmodels.session.typed_text import CLEANED, MAX_CHARACTERS, clean_typed
 
 ENDING = ".attnscope"

@@ -27,7 +27,7 @@ from attnscope.records.interventions import (
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import Stack
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.session.gating import mask_in, with_mask
+from attnscope.viewmodels.session.changes import mask_in, with_mask
 from attnscope.viewmodels.session.state import Session
 
 Preset = Literal["full", "causal", "window", "sentences", "words", "same", "others", "itself"]

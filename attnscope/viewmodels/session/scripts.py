@@ -10,7 +10,7 @@ from attnscope.viewmodels.compare.difference import Way
 from attnscope.viewmodels.compare.sides import Side, SideWish
 from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect
-from attnscope.viewmodels.session.gating import of_single_heads
+from attnscope.viewmodels.session.changes import of_single_heads
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 

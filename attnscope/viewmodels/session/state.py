@@ -32,29 +32,25 @@ from attnscope.records.requests import Reply
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, Stack, check_heads
 from attnscope.records.tiles import GridRefined
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, aspect_words
-from attnscope.viewmodels.maps.shown_maps import HeadMaps, with_grid
+from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, HeadMaps, aspect_words, with_grid
 from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.session.gating import (
+from attnscope.viewmodels.session.changes import (
+    DEFAULT_COMPARING,
+    Change,
+    Comparing,
     HeadChanges,
+    Histories,
+    History,
+    Setting,
     fitting,
     joined_selection,
     label_of_heads,
     mask_in,
     possible,
-)
-from attnscope.viewmodels.session.head_measures import describe_head, first_choice
-from attnscope.viewmodels.session.history import (
-    DEFAULT_COMPARING,
-    Change,
-    Comparing,
-    Histories,
-    History,
-    Setting,
     setting_of,
 )
-from attnscope.viewmodels.session.notices import Notice, Notices
-from attnscope.viewmodels.session.opening import Opening, SampleKept
+from attnscope.viewmodels.session.head_measures import describe_head, first_choice
+from attnscope.viewmodels.session.opening import Notice, Notices, Opening, SampleKept
 from attnscope.viewmodels.session.typed_text import (
     NOTHING_TYPED,
     TypedText,

@@ -20,7 +20,7 @@ from attnscope.viewmodels.heads.pruning import CurvesState
 from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.maps.aspect import PLAIN
 from attnscope.viewmodels.positions import SCHEMES, PositionsState
-from attnscope.viewmodels.session.history import Setting
+from attnscope.viewmodels.session.changes import Setting
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.tours.tours import Scene
 from attnscope.viewmodels.training.recipe_text import offered_recipes

@@ -21,7 +21,6 @@ from attnscope.records.messages import (
 )
 from attnscope.records.requests import Reply
 from attnscope.records.runs import Finished, RunNews, Saved, SaveFailed, Started, TrainingEvent, Watched
-from attnscope.viewmodels.new_folder import place_problem
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.planning import PlanState, Wish
 from attnscope.viewmodels.training.recipe_text import (
@@ -45,6 +44,7 @@ from attnscope.viewmodels.training.status import (
     lost_status,
     opened_status,
     paused_status,
+    place_problem,
     starting_status,
     unopened_status,
 )

@@ -26,7 +26,6 @@ from attnscope.outside import read_outside
 from attnscope.records.plans import Plan
 from attnscope.records.runs import MAX_RUNS, SEED, SweepRun, parse_axes, sweep_runs
 from attnscope.strict import read_toml_text
-from attnscope.viewmodels.new_folder import place_problem
 from attnscope.viewmodels.training.recipe_text import (
     fresh_folder,
     read_recipe_text,
@@ -34,6 +33,7 @@ from attnscope.viewmodels.training.recipe_text import (
     with_recipe_value,
 )
 from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels.training.status import place_problem
 
 RECIPE_FILE, _WISH_FILE = "sweep.toml", "sweep.wish"
 _MAX_BYTES = 100_000

@@ -80,8 +80,7 @@ from attnscope.widgets.labels import (
     when_seen,
 )
 from attnscope.widgets.labs.cells_and_tables import CellPanel
-from attnscope.widgets.map_widget import ARROWS
-from attnscope.widgets.placeholders import paint_focus
+from attnscope.widgets.map_widget import ARROWS, paint_focus
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.token_chips import OutputStrip
 

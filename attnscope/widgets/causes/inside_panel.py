@@ -19,7 +19,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Cell, Highlight, ViewState
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, tool_button, watch_seen, when, when_seen
-from attnscope.widgets.placeholders import paint_focus, paint_placeholder, paint_veil
+from attnscope.widgets.map_widget import paint_focus, paint_placeholder, paint_veil
 from attnscope.widgets.theme import Dressing
 
 # The picture of one head's inside: rows scroll, what is under the cursor is written out.

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QScrollArea, QSizePolicy, QToolTip, QWidget
 
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, isolated, plain_piece, type_px
 from attnscope.records.causes import LensTable
-from attnscope.viewmodels.causes.layer_lens import (
+from attnscope.viewmodels.causes.across_layers import (
     LENS_COLOURS,
     LENS_SHORT,
     LensState,

@@ -47,8 +47,8 @@ from attnscope.records.sites import Gates, HeadRef
 from attnscope.viewmodels.compare.difference import WAYS, ComparedMaps, cell_words
 from attnscope.viewmodels.compare.sides import WHICH
 from attnscope.viewmodels.compare.state import CompareState
-from attnscope.viewmodels.session.history import LIMITS, Order
-from attnscope.viewmodels.session.notices import Placeholder, stage_of
+from attnscope.viewmodels.session.changes import LIMITS, Order
+from attnscope.viewmodels.session.opening import Placeholder, stage_of
 from attnscope.viewmodels.session.scripts import (
     WIDTH_MM,
     Scripts,
@@ -61,8 +61,7 @@ from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.compare.side import CompareMeasures, CompareOutput, CompareSide, OfferModels
 from attnscope.widgets.form_parts import ChoiceButton, column, row
 from attnscope.widgets.labels import ElidedLabel, ground, rule, tool_button, when, when_seen
-from attnscope.widgets.map_widget import ARROWS, CellMapWidget, MapWidget, map_style
-from attnscope.widgets.placeholders import StateCard
+from attnscope.widgets.map_widget import ARROWS, CellMapWidget, MapWidget, StateCard, map_style
 from attnscope.widgets.theme import Dressed
 
 # Every head of a comparison as a small difference: hover, select, walk with the arrows.

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QGridLayout, QLineEdit, QMenu, QToolButton, QWidge
 
 from attnscope.figures.style import plain_text, shorten, type_px
 from attnscope.records.maps import Which
-from attnscope.viewmodels.compare.rows import (
+from attnscope.viewmodels.compare.difference import (
     PairedAnswer,
     kind_words,
     kl_words,
@@ -20,8 +20,8 @@ from attnscope.viewmodels.compare.rows import (
 )
 from attnscope.viewmodels.compare.sides import example_for
 from attnscope.viewmodels.compare.state import CompareState
+from attnscope.viewmodels.session.changes import CHANGES, Changes, Kept, changes_words, short_checkpoint
 from attnscope.viewmodels.session.head_measures import MEASURES
-from attnscope.viewmodels.session.history import CHANGES, Changes, Kept, changes_words, short_checkpoint
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.dialogs import ask_folder
 from attnscope.widgets.explore.output_panel import CandidateTable, DifferenceLabel

@@ -32,7 +32,7 @@ from attnscope.widgets.labels import (
     when_seen,
 )
 from attnscope.widgets.labs.cells_and_tables import CellPanel, TextTable, TextTableModel
-from attnscope.widgets.placeholders import StaleWatch
+from attnscope.widgets.map_widget import StaleWatch
 from attnscope.widgets.theme import Dressed
 
 if TYPE_CHECKING:

@@ -29,9 +29,8 @@ from attnscope.figures.style import SMALL_PX, font, plain_piece, query_words, te
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import Gates, HeadRef, Stack, row_labels, written_after
 from attnscope.viewmodels.heads.marks import OFF, TintState
-from attnscope.viewmodels.maps.aspect import words_of_tokens
-from attnscope.viewmodels.maps.shown_maps import sides_of_site, with_room
-from attnscope.viewmodels.session.gating import fixed_heads
+from attnscope.viewmodels.maps.aspect import sides_of_site, with_room, words_of_tokens
+from attnscope.viewmodels.session.changes import fixed_heads
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.form_parts import column, row

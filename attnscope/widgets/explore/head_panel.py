@@ -35,7 +35,7 @@ from attnscope.viewmodels.heads.marks import ROWS, AligningState
 from attnscope.viewmodels.maps.aspect import labelled, long_map_of
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.maps.picturing import PictureState
-from attnscope.viewmodels.session.gating import (
+from attnscope.viewmodels.session.changes import (
     NO_INSIDE,
     fixed_heads,
     is_recorded,

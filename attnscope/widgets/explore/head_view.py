@@ -34,8 +34,8 @@ from attnscope.figures.views.picture import PictureLayout, PicturePart, Side, pa
 from attnscope.last_made import LastMade
 from attnscope.records.findings import GoldCell
 from attnscope.records.maps import HeadMap
+from attnscope.viewmodels.maps.aspect import distinct
 from attnscope.viewmodels.maps.picturing import ShowsPicture
-from attnscope.viewmodels.maps.shown_maps import distinct
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Highlight, ViewState
 from attnscope.widgets.form_parts import column

@@ -11,7 +11,7 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, plain_text, text_width, type_px
 from attnscope.records.interventions import Intervention, UseMask
 from attnscope.records.sites import once_words
-from attnscope.viewmodels.session.gating import fixed_heads, in_words, without
+from attnscope.viewmodels.session.changes import fixed_heads, in_words, without
 from attnscope.viewmodels.session.head_measures import (
     MEASURES,
     MeasureKind,

@@ -29,7 +29,7 @@ from attnscope.figures.style import (
 )
 from attnscope.last_made import LastMade
 from attnscope.records.outputs import Comparison
-from attnscope.viewmodels.compare.rows import (
+from attnscope.viewmodels.compare.difference import (
     CERTAINTY_TIP,
     COPIED_TIP,
     CandidateRow,
@@ -44,12 +44,12 @@ from attnscope.viewmodels.compare.rows import (
     prediction_labels,
     text_difference,
 )
-from attnscope.viewmodels.session.gating import mask_in
+from attnscope.viewmodels.session.changes import mask_in
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.form_parts import narrow_combo, row, scrolled_column
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, when
-from attnscope.widgets.placeholders import StaleWatch
+from attnscope.widgets.map_widget import StaleWatch
 from attnscope.widgets.theme import Dressed
 
 _ROW_PX, _HEAD_PX = 24, 20

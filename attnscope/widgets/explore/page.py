@@ -27,7 +27,7 @@ from attnscope.viewmodels.maps.aspect import (
     Over,
     even_words,
 )
-from attnscope.viewmodels.session.notices import stage_of
+from attnscope.viewmodels.session.opening import stage_of
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import States
 from attnscope.viewmodels.view_state import LINES, ViewState
@@ -44,7 +44,7 @@ from attnscope.widgets.explore.output_panel import OutputPanel
 from attnscope.widgets.explore.text_bar import TextBar
 from attnscope.widgets.form_parts import ChoiceButton, FoldedSizes, SideTabs, column
 from attnscope.widgets.labels import ElidedLabel, ground, plain_tooltip, rule, tool_button, when
-from attnscope.widgets.placeholders import StaleWatch, StateCard
+from attnscope.widgets.map_widget import StaleWatch, StateCard
 from attnscope.widgets.theme import Dressed
 
 # How the pictures are made, in one line above them: heads blended, keys left out, words, which lines.

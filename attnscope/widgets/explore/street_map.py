@@ -38,8 +38,7 @@ from attnscope.records.sites import gate_note
 from attnscope.records.tiles import CellReading, LongMap, MapTile, Part
 from attnscope.viewmodels.maps.map_tiles import MapTiles, MapWindow
 from attnscope.widgets.labels import when
-from attnscope.widgets.map_widget import ARROWS, ZOOM_KEYS, MapWidget, zoom_factor
-from attnscope.widgets.placeholders import paint_veil
+from attnscope.widgets.map_widget import ARROWS, ZOOM_KEYS, MapWidget, paint_veil, zoom_factor
 
 _PAN_SHARE = 0.4
 _DOUBLE_CLICK_ZOOM = 4.0

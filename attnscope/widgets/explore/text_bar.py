@@ -24,10 +24,10 @@ from attnscope.figures.style import plain_piece, plain_text, shorten, type_px
 from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.sites import Axis
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.compare.rows import CERTAINTY_TIP, token_labels, unsure_text
-from attnscope.viewmodels.maps.shown_maps import shown_tokens
-from attnscope.viewmodels.session.gating import READ_ONLY, READ_ONLY_TIP, is_recorded
-from attnscope.viewmodels.session.notices import wanted_input
+from attnscope.viewmodels.compare.difference import CERTAINTY_TIP, token_labels, unsure_text
+from attnscope.viewmodels.maps.aspect import shown_tokens
+from attnscope.viewmodels.session.changes import READ_ONLY, READ_ONLY_TIP, is_recorded
+from attnscope.viewmodels.session.opening import wanted_input
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.session.typed_text import (
     begun_word,

@@ -29,7 +29,7 @@ from attnscope.records.models import ModelInfo
 from attnscope.records.sites import Gates, HeadRef, Site
 from attnscope.records.tiles import MapTile
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.maps.shown_maps import sides_of_site
+from attnscope.viewmodels.maps.aspect import sides_of_site
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Page, ViewState
 from attnscope.widgets.map_widget import map_style

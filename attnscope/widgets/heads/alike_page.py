@@ -18,7 +18,7 @@ from attnscope.figures.style import type_px
 from attnscope.records.measures import PairsSource
 from attnscope.records.sites import STACKS
 from attnscope.viewmodels.heads.alike import SOURCE_NAMES, AlikeState
-from attnscope.viewmodels.session.notices import Placeholder
+from attnscope.viewmodels.session.opening import Placeholder
 from attnscope.widgets.form_parts import ChoiceButton, column, dress_table, row
 from attnscope.widgets.heads.page import SHARE_ROLE, AskPath, BarDelegate, ask_open_path
 from attnscope.widgets.labels import (
@@ -30,7 +30,7 @@ from attnscope.widgets.labels import (
     watch_seen,
     when_seen,
 )
-from attnscope.widgets.placeholders import StateCard
+from attnscope.widgets.map_widget import StateCard
 from attnscope.widgets.theme import Dressed
 
 _STACKS: dict[str, str] = {stack: stack for stack in STACKS}

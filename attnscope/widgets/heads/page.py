@@ -40,9 +40,9 @@ from attnscope.records.findings import OWN_TEXTS, Findings
 from attnscope.records.measures import HeadCard, TellingText
 from attnscope.records.sites import STACKS
 from attnscope.strict import json_text
-from attnscope.viewmodels.heads.columns import cell_tip, estimate_text
 from attnscope.viewmodels.heads.state import HEAD_COLUMN, ROLE_COLUMN, SPECIAL_NAMES, HeadsState
-from attnscope.viewmodels.session.notices import Placeholder
+from attnscope.viewmodels.session.head_measures import cell_tip, estimate_text
+from attnscope.viewmodels.session.opening import Placeholder
 from attnscope.widgets.form_parts import ChoiceButton, FlowRow, column, dress_table, together
 from attnscope.widgets.labels import (
     ElidedLabel,
@@ -57,7 +57,7 @@ from attnscope.widgets.labels import (
     watch_seen,
     when,
 )
-from attnscope.widgets.placeholders import StateCard
+from attnscope.widgets.map_widget import StateCard
 from attnscope.widgets.theme import Dressing, theme_of
 
 Index = QModelIndex | QPersistentModelIndex

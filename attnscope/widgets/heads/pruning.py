@@ -33,7 +33,6 @@ from attnscope.figures.views.curves import CurvesFigure
 from attnscope.files import replace_file
 from attnscope.records.importance import RANKINGS, PruneShape, Ranking
 from attnscope.records.intervals import interval_said
-from attnscope.viewmodels.heads.columns import RANKING_NAMES
 from attnscope.viewmodels.heads.pruning import (
     MAX_TEXTS,
     METRIC_NAMES,
@@ -46,7 +45,8 @@ from attnscope.viewmodels.heads.pruning import (
     report_rows,
     waiting_rows,
 )
-from attnscope.viewmodels.session.notices import Placeholder
+from attnscope.viewmodels.session.head_measures import RANKING_NAMES
+from attnscope.viewmodels.session.opening import Placeholder
 from attnscope.widgets.export.figures_offered import export_one
 from attnscope.widgets.form_parts import ChoiceButton, FlowRow, column, inset_text, row
 from attnscope.widgets.heads.page import AskPath, ask_open_path, ask_save_path
@@ -63,7 +63,7 @@ from attnscope.widgets.labels import (
     watch_seen,
     when,
 )
-from attnscope.widgets.placeholders import StateCard
+from attnscope.widgets.map_widget import StateCard
 
 if TYPE_CHECKING:
     from attnscope.widgets.heads.pruning_view import PruningView

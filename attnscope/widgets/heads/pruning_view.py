@@ -20,7 +20,6 @@ from attnscope.figures.colours import series_colour
 from attnscope.records.importance import UNITS, CurvePoint, PruningCurve
 from attnscope.records.intervals import interval_said
 from attnscope.records.sites import STACKS, HeadRef, Stack
-from attnscope.viewmodels.heads.columns import RANKING_NAMES
 from attnscope.viewmodels.heads.pruning import (
     METRIC_NAMES,
     CurveGroup,
@@ -28,6 +27,7 @@ from attnscope.viewmodels.heads.pruning import (
     PointRef,
     pruning_label,
 )
+from attnscope.viewmodels.session.head_measures import RANKING_NAMES
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, ground, named, plain_tooltip, push_button, rule, when
 from attnscope.widgets.line_plot import Line, LinePlot

@@ -49,7 +49,7 @@ from attnscope.widgets.labels import (
     watch_seen,
     when,
 )
-from attnscope.widgets.placeholders import StateCard
+from attnscope.widgets.map_widget import StateCard
 from attnscope.widgets.theme import Dressed
 
 # Token pairs of one of a head's products: two tokens, a bar and the value of each, one under the other.

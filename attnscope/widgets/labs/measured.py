@@ -10,7 +10,7 @@ from attnscope.labs.cost import MEASURED, measure_costs
 from attnscope.labs.cost_of_heads import HEADS, time_heads
 from attnscope.labs.lab import AnyLab, Lab
 from attnscope.records.experiments import NO_ANSWER, ExperimentAnswer, Question
-from attnscope.viewmodels.labs.experiments import ExperimentsState
+from attnscope.viewmodels.labs.controls import ExperimentsState
 from attnscope.widgets.labels import when
 from attnscope.widgets.labs.lab_view import LabView
 

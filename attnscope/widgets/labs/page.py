@@ -22,8 +22,8 @@ from attnscope.figures.style import type_px
 from attnscope.labs import GROUPS, LABS, LabEntry
 from attnscope.labs.lab import AnyLab, Lab
 from attnscope.viewmodels.labs.controls import LabControls, LabValues, UnkeptControls
-from attnscope.viewmodels.labs.experiments import LabStates
 from attnscope.viewmodels.palette import Item
+from attnscope.viewmodels.states import LabStates
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.command_palette import Offer
 from attnscope.widgets.form_parts import column, row

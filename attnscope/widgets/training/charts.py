@@ -29,7 +29,7 @@ from attnscope.figures.style import plain_text, shorten
 from attnscope.records.charts import Chart
 from attnscope.records.runs import InspectionHistory, Numbers, RunSummary, loss_unit
 from attnscope.records.sites import STACKS
-from attnscope.viewmodels.session.notices import Placeholder
+from attnscope.viewmodels.session.opening import Placeholder
 from attnscope.viewmodels.training.run_curves import (
     InspectionsState,
     nearest_step,
@@ -48,7 +48,7 @@ from attnscope.viewmodels.training.runs_compared import (
 from attnscope.viewmodels.training.runs_list import RunsState
 from attnscope.widgets.form_parts import ChoiceButton, column, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button
-from attnscope.widgets.placeholders import StateCard
+from attnscope.widgets.map_widget import StateCard
 from attnscope.widgets.theme import Dressed
 
 _NEAR_PX = 12.0

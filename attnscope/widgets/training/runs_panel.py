@@ -39,7 +39,7 @@ from attnscope.errors import UserError
 from attnscope.figures.colours import Palette, series_colour
 from attnscope.figures.style import type_px
 from attnscope.records.runs import MAX_RUNS, SEED
-from attnscope.viewmodels.session.notices import Placeholder
+from attnscope.viewmodels.session.opening import Placeholder
 from attnscope.viewmodels.training.recipe_text import csv_of_table, settings_of
 from attnscope.viewmodels.training.runs_list import COLUMN_TIPS, FIXED_COLUMNS, RunRow, RunsState
 from attnscope.viewmodels.training.state import TrainingState
@@ -56,7 +56,7 @@ from attnscope.widgets.labels import (
     told_failures,
     when,
 )
-from attnscope.widgets.placeholders import StateCard
+from attnscope.widgets.map_widget import StateCard
 from attnscope.widgets.theme import Dressing
 
 # Several runs of the recipe: which seeds and values, which go on, and where they are written.

@@ -18,9 +18,9 @@ from attnscope.figures.style import MapStyle, query_words
 from attnscope.records.outputs import Output
 from attnscope.records.sites import STACKS, HeadRef
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.compare.rows import labels_text, next_verdict
+from attnscope.viewmodels.compare.difference import labels_text, next_verdict
 from attnscope.viewmodels.maps.picturing import WatchedPicture
-from attnscope.viewmodels.session.notices import Placeholder
+from attnscope.viewmodels.session.opening import Placeholder
 from attnscope.viewmodels.training.recipe_text import recipe_value
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.watch import Replay
@@ -28,7 +28,7 @@ from attnscope.widgets.explore.grid import GridView
 from attnscope.widgets.explore.head_view import HeadView, PictureView
 from attnscope.widgets.form_parts import column, play_icon, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, push_button, tool_button
-from attnscope.widgets.placeholders import StateCard
+from attnscope.widgets.map_widget import StateCard
 from attnscope.widgets.theme import Dressed
 
 _NO_ATTENTION = Placeholder(

@@ -21,11 +21,11 @@ from attnscope.figures.style import plain_text, short_path, shorten, type_px
 from attnscope.kept_models import kept_model
 from attnscope.records.maps import SelfCheck
 from attnscope.records.models import ModelInfo
-from attnscope.viewmodels.session.gating import changes_counted
+from attnscope.viewmodels.session.changes import changes_counted
 from attnscope.viewmodels.session.opening import Recents
 from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.states import BackgroundTask, WorkState
 from attnscope.viewmodels.view_state import THEME_NAMES, Page, ViewState
-from attnscope.viewmodels.work import BackgroundTask, WorkState
 from attnscope.widgets.actions import ACTIONS, MENUS
 from attnscope.widgets.form_parts import ChoiceButton, column, row
 from attnscope.widgets.labels import (

@@ -23,8 +23,7 @@ from attnscope.errors import UserError
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec
 from attnscope.settings import Settings
-from attnscope.viewmodels.session.gating import NO_INSIDE, fixed_heads, is_recorded
-from attnscope.viewmodels.session.history import Change, Setting
+from attnscope.viewmodels.session.changes import NO_INSIDE, Change, Setting, fixed_heads, is_recorded
 from attnscope.viewmodels.session.opening import Recents
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import States

@@ -19,6 +19,7 @@ from attnscope.files import replace_file
 from attnscope.outside import read_outside
 from attnscope.records.models import Sample, is_download, on_this_machine
 from attnscope.strict import as_object, read_json
+from attnscope.viewmodels.session.changes import Setting, every_head
 from attnscope.viewmodels.session.file import (
     ENDING,
     MAX_BYTES,
@@ -30,10 +31,7 @@ from attnscope.viewmodels.session.file import (
     session_bytes,
     setting_for,
 )
-from attnscope.viewmodels.session.gating import every_head
-from attnscope.viewmodels.session.history import Setting
-from attnscope.viewmodels.session.notices import OPENING
-from attnscope.viewmodels.session.opening import Recents, open_and_explore
+from attnscope.viewmodels.session.opening import OPENING, Recents, open_and_explore
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.dialogs import ask_folder
