@@ -240,7 +240,7 @@ def _pdf(spec: FigureSpec) -> bytes:
         painter.setRenderHint(QPainter.RenderHint.LosslessImageRendering, True)
         painter.scale(_PDF_DPI / LAYOUT_DPI, _PDF_DPI / LAYOUT_DPI)
         paint_figure(painter, spec)
-    content = _exact_page(bytes(buffer.data().data()), spec)
+    content = _spaces_as_spaces(_exact_page(bytes(buffer.data().data()), spec))
     if not content.startswith(b"%PDF") or b"%%EOF" not in content[-64:]:
         raise _broken("PDF")
     return content
@@ -248,13 +248,23 @@ def _pdf(spec: FigureSpec) -> bytes:
 
 def _exact_page(pdf: bytes, spec: FigureSpec) -> bytes:
     """The page as large as it was asked for, from its upper left corner: Qt rounds it to whole points."""
-    found = re.search(rb"MediaBox \[([^\]]*)\]", pdf)
-    if found is None:
-        return pdf
-    top = float(found[1].split()[3])
     width, height = (mm / MM_PER_INCH * 72 for mm in (spec.width_mm, spec.height_mm))
-    box = f"0 {top - height:.4g} {width:.6g} {top:g}".encode().ljust(len(found[1]))
-    return pdf if len(box) > len(found[1]) else pdf[: found.start(1)] + box + pdf[found.end(1) :]
+
+    def exact(found: re.Match[bytes]) -> bytes:
+        top = float(found[2].split()[3])
+        box = f"0 {top - height:.4g} {width:.6g} {top:g}".encode().ljust(len(found[2]))
+        return found[0] if len(box) > len(found[2]) else found[1] + box + found[3]
+
+    return re.sub(rb"((?:Media|Trim)Box \[)([^\]]*)(\])", exact, pdf, count=2)
+
+
+def _spaces_as_spaces(pdf: bytes) -> bytes:
+    """Spaces are found and copied as such: Qt calls their glyph a tabulator, which some fonts share."""
+
+    def renamed(found: re.Match[bytes]) -> bytes:
+        return re.sub(rb"\[[^\]]*\]", lambda names: names[0].replace(b"<0009>", b"<0020>"), found[0])
+
+    return re.sub(rb"beginbfrange.*?endbfrange", renamed, pdf, flags=re.DOTALL)
 
 
 def _xml_title(spec: FigureSpec) -> str:

@@ -28,6 +28,7 @@ from attnscope.figures.style import MapStyle
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.grid import weights_of_grid
 from attnscope.figures.views.head import weights_of_tile
+from attnscope.figures.views.lines import strong_lines
 from attnscope.figures.words_and_numbers import caption_lines, first_lines, mask_words
 from attnscope.records.charts import Chart, Series
 from attnscope.records.findings import GoldCell
@@ -150,11 +151,30 @@ def test_that_the_page_has_exactly_the_size_that_was_asked_for(width_mm: float) 
     shown = spec("head", width_mm=width_mm, height_mm=70.3)
     root = ElementTree.fromstring(export.render(shown, "svg"))
     assert (root.get("width"), root.get("height")) == (f"{width_mm:g}mm", "70.3mm")
-    box = re.search(rb"MediaBox \[([^\]]*)\]", export.render(shown, "pdf"))
-    assert box is not None
-    left, bottom, right, top = map(float, box[1].split())
-    assert (right - left) / 72 * 25.4 == pytest.approx(width_mm, abs=0.002)
-    assert (top - bottom) / 72 * 25.4 == pytest.approx(70.3, abs=0.002)
+    boxes = re.findall(rb"(?:Media|Trim)Box \[([^\]]*)\]", export.render(shown, "pdf"))
+    assert len(boxes) == 2
+    for box in boxes:
+        left, bottom, right, top = map(float, box.split())
+        assert (right - left) / 72 * 25.4 == pytest.approx(width_mm, abs=0.002)
+        assert (top - bottom) / 72 * 25.4 == pytest.approx(70.3, abs=0.002)
+
+
+def test_that_spaces_of_a_pdf_are_copied_as_spaces() -> None:
+    pdf = export.render(spec("head"), "pdf")
+    names = re.findall(rb"\[((?:<[0-9A-F]{4}> ?)+)\]", pdf)
+    found = {int(name, 16) for of_font in names for name in re.findall(rb"<(.{4})>", of_font)}
+    assert ord("M") in found  # "Model: …"
+    assert ord(" ") in found
+    assert ord("\t") not in found
+
+
+def test_that_every_line_of_a_pdf_lies_on_those_before_it() -> None:
+    many = spec("lines", maps=(head_map(20, 20),), width_mm=120.0, height_mm=120.0)
+    streams = re.findall(rb"stream\r?\n(.*?)endstream", export.render(many, "pdf"), re.S)
+    unpacked = b"".join(zlib.decompressobj().decompress(s) for s in streams if s[:1] == b"\x78")
+    n_lines = len(strong_lines(many.maps).weights)
+    assert n_lines > 300
+    assert len(re.findall(rb"\bf\n", unpacked)) >= n_lines  # translucent ones are told apart where they cross
 
 
 def test_that_a_figure_tells_of_a_good_self_check_only_when_asked_and_of_a_bad_one_always() -> None:

@@ -167,7 +167,10 @@ def paint_lines_field(
         painter.setPen(pen)
         n_hairlines = 1 if is_for_file else max(1, round(width * scale))
         for moved in _side_by_side(ends, n_hairlines, field.rect.width(), scale):
-            if is_smooth:
+            if is_for_file:
+                for line in _lines_across(field.rect, moved):
+                    painter.drawLine(line)  # a PDF strokes many at once as one shape, not one on the other
+            elif is_smooth:
                 painter.drawLines(_lines_across(field.rect, moved))
             else:
                 painter.drawPath(_path_across(field.rect, moved))
