@@ -67,6 +67,10 @@ def is_right_to_left(text: str) -> bool:
     return first in _RIGHT_TO_LEFT
 
 
+def _begins_and_ends_with_letters(text: str) -> bool:
+    return all(unicodedata.bidirectional(letter) in _RIGHT_TO_LEFT for letter in (text[0], text[-1]))
+
+
 def _mended(found: re.Match[str]) -> str:
     attributes, text = found.groups()
     plain = html.unescape(text)
@@ -74,7 +78,8 @@ def _mended(found: re.Match[str]) -> str:
         n_after = len(plain) - len(plain.rstrip(" "))
         place = float(_named("x", attributes)) + _width(" " * n_after, attributes)
         attributes = _X.sub(f'x="{place:g}"', attributes)
-        attributes = f'direction="rtl" text-anchor="end" {attributes}'  # its end is its left edge
+        if not _begins_and_ends_with_letters(plain.strip(" ")):  # or every program knows its order
+            attributes = f'direction="rtl" text-anchor="end" {attributes}'  # its end is its left edge
         text = text.strip(" ")
     return f"<text {_FAMILY.sub(_with_fallback, attributes)}>{text}</text>"
 
