@@ -47,13 +47,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnscope.analysis.answers import ClassSubject, reads_classes, told_position
-from attnscope.analysis.importance import gate_tensors
 from attnscope.analysis.influence import check_position
 from attnscope.analysis.model_adapter import (
     OwnSubject,
     Subject,
     TensorGates,
     TokenBatch,
+    gate_tensors,
     own_subject,
     predicting_stack,
     telling_subject,

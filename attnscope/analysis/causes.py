@@ -33,11 +33,11 @@ from torch import Tensor
 from attnscope.analysis.answers import reads_classes, told_position
 from attnscope.analysis.attribution import choose_answers
 from attnscope.analysis.batches import slices_of
-from attnscope.analysis.importance import gate_tensors
 from attnscope.analysis.influence import check_position
 from attnscope.analysis.model_adapter import (
     OwnSubject,
     TensorGates,
+    gate_tensors,
     no_vocabulary,
     own_subject,
     predicting_stack,

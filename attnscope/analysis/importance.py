@@ -44,7 +44,14 @@ from torch import Tensor
 from attnscope.analysis.batches import Sample, build_batches, count_texts, slices_of, text_losses
 from attnscope.analysis.bootstrap import RatioBootstrap
 from attnscope.analysis.measures import row_entropy
-from attnscope.analysis.model_adapter import Subject, TensorGates, TokenBatch, subject_of
+from attnscope.analysis.model_adapter import (
+    Subject,
+    TensorGates,
+    TokenBatch,
+    gate_probe,
+    gate_tensors,
+    subject_of,
+)
 from attnscope.counting import there_are
 from attnscope.errors import UserError, of_wrong_kind
 from attnscope.models.model import Model
@@ -177,14 +184,6 @@ def gradient_scores(subject: Subject, batch: TokenBatch, gates: Gates = NO_GATES
     return torch.cat(parts, dim=1).detach()
 
 
-def gate_tensors(subject: Subject, gates: Gates) -> dict[SiteKey, Tensor]:
-    """The gates of each site as float32 [n_heads] on the model's device."""
-    values, sites = dict(gates.values), subject.sites
-    every = torch.tensor([values.get(head, 1.0) for site in sites for head in site.heads])
-    parts = torch.split(every.to(subject.device), [site.n_heads for site in sites])  # one copy for all sites
-    return {site.key: part for site, part in zip(sites, parts, strict=True)}
-
-
 def heads_of(subject: Subject) -> tuple[HeadRef, ...]:
     """Every head of the model, site by site."""
     return tuple(head for site in subject.sites for head in site.heads)
@@ -212,7 +211,7 @@ def _leave_one_out_parts(
 
 def _losses(subject: Subject, batch: TokenBatch, gates: Gates) -> NDArray[np.float64]:
     with subject.studying():
-        losses = text_losses(subject, batch, TensorGates(gate_tensors(subject, gates)) if gates else None)
+        losses = text_losses(subject, batch, gate_probe(subject, gates))
     return losses.cpu().double().numpy()
 
 

@@ -70,11 +70,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.analysis.answers import ClassSubject, reads_classes, told_position
-from attnscope.analysis.importance import gate_tensors
 from attnscope.analysis.model_adapter import (
     OwnSubject,
     Subject,
     TokenBatch,
+    gate_tensors,
     require_tokens,
     subject_of,
 )

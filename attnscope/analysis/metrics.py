@@ -58,8 +58,7 @@ from attnscope.analysis.batches import (
 )
 from attnscope.analysis.bootstrap import interval_of_sums
 from attnscope.analysis.gold_links import AlignedPair, Link
-from attnscope.analysis.importance import gate_tensors
-from attnscope.analysis.model_adapter import Subject, TensorGates, TokenBatch, telling_subject
+from attnscope.analysis.model_adapter import Subject, TokenBatch, gate_probe, telling_subject
 from attnscope.analysis.words import find_spans, word_maps
 from attnscope.counting import plural, there_are
 from attnscope.errors import UserError
@@ -285,11 +284,6 @@ def _hits(subject: Subject, batch: TokenBatch, gates: Gates, is_whole: bool) -> 
     n_scored = _n_scored(batch)
     both = (n_hits == n_scored, np.ones(len(n_scored))) if is_whole else (n_hits, n_scored)
     return np.stack(both, axis=1).astype(np.float64)
-
-
-def gate_probe(subject: Subject, gates: Gates) -> TensorGates | None:
-    """The gates as a probe; None where every head is on."""
-    return TensorGates(gate_tensors(subject, gates)) if gates else None
 
 
 def _n_scored(batch: TokenBatch) -> NDArray[np.float64]:

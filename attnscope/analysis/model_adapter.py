@@ -29,7 +29,7 @@ from attnscope.nn.own_module import OwnModule
 from attnscope.nn.recurrent import Recurrent
 from attnscope.nn.transformer import Transformer
 from attnscope.records.models import Form
-from attnscope.records.sites import Site, SiteKey, Stack
+from attnscope.records.sites import Gates, Site, SiteKey, Stack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -272,6 +272,19 @@ def no_vocabulary(model: Model) -> UserError:
         expected="a model that reads text and has a vocabulary to predict tokens from",
         action="Look at its maps, gates or measures, or open another model for this.",
     )
+
+
+def gate_tensors(subject: Subject, gates: Gates) -> dict[SiteKey, Tensor]:
+    """The gates of each site as float32 [n_heads] on the model's device."""
+    values, sites = dict(gates.values), subject.sites
+    every = torch.tensor([values.get(head, 1.0) for site in sites for head in site.heads])
+    parts = torch.split(every.to(subject.device), [site.n_heads for site in sites])  # one copy for all sites
+    return {site.key: part for site, part in zip(sites, parts, strict=True)}
+
+
+def gate_probe(subject: Subject, gates: Gates) -> TensorGates | None:
+    """The gates as a probe; None where every head is on."""
+    return TensorGates(gate_tensors(subject, gates)) if gates else None
 
 
 def own_subject(model: Model) -> OwnSubject:
