@@ -82,8 +82,8 @@ if TYPE_CHECKING:
 
     from attnscope.analysis.corpus import measure_texts as measure_texts
     from attnscope.analysis.importance import importance as importance
+    from attnscope.analysis.importance import pruning_curve as pruning_curve
     from attnscope.analysis.measures import measure as measure
-    from attnscope.analysis.pruning_curve import pruning_curve as pruning_curve
     from attnscope.drawing import ask as ask
     from attnscope.drawing import curves_figure as curves_figure
     from attnscope.drawing import graph_figure as graph_figure
@@ -100,10 +100,10 @@ if TYPE_CHECKING:
     from attnscope.figures.spec import Caption as Caption
     from attnscope.figures.spec import FigureOrigin as FigureOrigin
     from attnscope.lab_drawing import lab as lab
+    from attnscope.models.inputs import picture as picture
     from attnscope.models.model import Model as Model
     from attnscope.models.opening import demo_models as demo_models
     from attnscope.models.opening import load as load
-    from attnscope.models.pictures import picture as picture
     from attnscope.models.recording.arrays import from_arrays as from_arrays
     from attnscope.models.recording.recording import Recording as Recording
     from attnscope.models.recording.recording import record as record
@@ -205,10 +205,10 @@ _HOMES = {
     "measure": "attnscope.analysis.measures",
     "measure_texts": "attnscope.analysis.corpus",
     "panels": "attnscope.figures.figure",
-    "picture": "attnscope.models.pictures",
+    "picture": "attnscope.models.inputs",
     "graph_figure": "attnscope.drawing",
     "positions_figure": "attnscope.drawing",
-    "pruning_curve": "attnscope.analysis.pruning_curve",
+    "pruning_curve": "attnscope.analysis.importance",
     "record": "attnscope.models.recording.recording",
     "save_trace": "attnscope.trace.trace",
     "scaling_figure": "attnscope.drawing",

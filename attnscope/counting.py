@@ -1,4 +1,4 @@
-"""Numbers and tables as every message, picture and file writes them: counts, shares, durations, CSV, HTML.
+"""Numbers, tables and commands as messages, pictures and files write them: counts, shares, CSV, HTML.
 
 The minus is a true one, and thousands have commas. No value is a dash, unless a function says otherwise. Must
 import nothing heavy.
@@ -7,6 +7,7 @@ import nothing heavy.
 import csv
 import io
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
@@ -259,3 +260,14 @@ def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     writer.writerow(header)
     writer.writerows(rows)
     return out.getvalue()
+
+
+# -- commands -------------------------------------------------------------------------------------------
+
+
+def shell_line(words: Sequence[str], platform: str = sys.platform) -> str:
+    """The words as one line: in double quotes where they need any on Windows, whose shells know no others."""
+    import shlex  # seldom needed, and not for nothing
+    import subprocess
+
+    return subprocess.list2cmdline(words) if platform == "win32" else shlex.join(words)

@@ -26,7 +26,7 @@ from attnscope.figures.views.graph import GraphFigure
 from attnscope.figures.views.head import HeadFigure
 from attnscope.figures.views.inside import InsideFigure, InsidePart, paper_height_mm
 from attnscope.models.model import Changes, GateSetting, Model
-from attnscope.models.recording.opening import open_named
+from attnscope.models.opening import open_named
 from attnscope.options import spelled_out
 from attnscope.questions import question_named
 from attnscope.records.causes import DEFAULT_THRESHOLD

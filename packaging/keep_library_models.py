@@ -26,7 +26,7 @@ from attnscope.analysis.bootstrap import mean_interval
 from attnscope.files import MANIFEST_NAME, replace_file
 from attnscope.kept_models import kept_models_folder
 from attnscope.models import Model, load
-from attnscope.records.intervals import wilson, with_interval
+from attnscope.records.measures import wilson, with_interval
 
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>", "<mask>")
 PAD, BEGIN, END, UNKNOWN, MASK = range(5)

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscope.analysis.gold_links import Link
 from attnscope.analysis.one_head import weights_of
+from attnscope.analysis.words import Link
 from attnscope.errors import RecipeError, UserError
 from attnscope.models.model import Model
 from attnscope.records.sites import HeadRef, check_heads

@@ -30,8 +30,8 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.network import log_probabilities
 from attnscope.nn.attention import Probe
-from attnscope.nn.computing import exact
 from attnscope.nn.edits import QuietProbe
+from attnscope.nn.machine import exact
 from attnscope.records.causes import WishedToken
 from attnscope.records.outputs import Candidate
 from attnscope.records.sites import NO_GATES, Gates

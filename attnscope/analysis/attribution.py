@@ -68,8 +68,8 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.network import finite
 from attnscope.nn.block import Block
-from attnscope.nn.computing import exact
 from attnscope.nn.layers import NoHeads, Norm
+from attnscope.nn.machine import exact
 from attnscope.records.causes import Attribution, Contribution, PartKind
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, SiteKey, Stack, require_heads
 from attnscope.schemes.norms import NORMS

@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnscope.analysis.gold_links import AlignedPair
 from attnscope.analysis.model_adapter import Subject, TokenBatch
+from attnscope.analysis.words import AlignedPair
 from attnscope.errors import UserError
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model

@@ -6,7 +6,7 @@
 | num, den | what each text adds to a ratio r              | [n_texts, n_columns]       |
 | e      | num − r den                                     | [n_texts, n_columns]       |
 
-Which interval there is, `records/intervals.py` says. Of few texts it is r ± t √(Σe² n / (n − 1)) / |Σ den|:
+Which interval there is, `records/measures.py` says. Of few texts it is r ± t √(Σe² n / (n − 1)) / |Σ den|:
 for a mean Student's t interval, for a ratio the same by linearising it (Cochran 1977, section 2.11).
 
 Of many texts it is the percentile bootstrap. A text is drawn Poisson(1) times by each resample (the Poisson
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.nn.long_work import stop_if_unwanted
-from attnscope.records.intervals import FEWEST, LEVEL, MANY, student_t
+from attnscope.records.measures import FEWEST, LEVEL, MANY, student_t
 
 N_RESAMPLES = 1000
 Limits = tuple[float | NDArray[np.float64], float | NDArray[np.float64]]

@@ -1,7 +1,7 @@
 """Every measure of every head over a corpus, as a stream: batch by batch, nothing of a text kept.
 
 The probe computes the measures for all heads of a site at once, from queries, keys and the lse that
-attention gave; only sums over rows leave it (see `head_sums.py`). Means are over texts;
+attention gave; only sums over rows leave it (see `measures.py`). Means are over texts;
 intervals are those of `bootstrap.py`.
 
 | symbol | meaning                                     | shape                        |
@@ -33,7 +33,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscope.analysis.abreast import read_abreast
 from attnscope.analysis.bootstrap import N_RESAMPLES, RatioBootstrap
 from attnscope.analysis.corpus_texts import (
     NumberedInputs,
@@ -42,22 +41,23 @@ from attnscope.analysis.corpus_texts import (
     check_targets,
     encode_corpus,
     length_batches,
+    read_abreast,
     run_batch,
 )
-from attnscope.analysis.gold_links import AlignedPair
-from attnscope.analysis.head_sums import BLOCK_CELLS, Facts, facts_of_site, sum_site
 from attnscope.analysis.induction_score import N_ROWS, stripe_scores
+from attnscope.analysis.measures import BLOCK_CELLS, Facts, facts_of_site, sum_site
 from attnscope.analysis.model_adapter import OwnSubject, QuietProbe
 from attnscope.analysis.roles import head_card
 from attnscope.analysis.syntax import measure_syntax
 from attnscope.analysis.word_alignment import measure_alignment
+from attnscope.analysis.words import AlignedPair
 from attnscope.conllu import Tree
 from attnscope.errors import UserError, of_wrong_kind
 from attnscope.models.huggingface.network import HuggingFaceNetwork
+from attnscope.models.huggingface.pruning import foreign_sites
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
-from attnscope.models.pruning.huggingface import foreign_sites
 from attnscope.nn.edits import Call
 from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.masks import MaskRule

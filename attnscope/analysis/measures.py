@@ -1,14 +1,33 @@
-"""What one head did on one text, in a few numbers; `schemes/measures` defines them.
+"""Every measure of all heads of a site from one reading of its weights, in blocks of rows.
 
-| symbol  | meaning                                             | shape                       |
-|---------|-----------------------------------------------------|-----------------------------|
-| weights | softmax of the scores; NaN where the mask forbids   | [n_heads, n_queries, n_keys]|
+| symbol  | meaning                                        | shape                             |
+|---------|------------------------------------------------|-----------------------------------|
+| logs    | ln a: scores minus lse; −inf = not allowed     | [batch, n_heads, n_rows, n_cols]  |
+| a       | weights                                        | [batch, n_heads, n_rows, n_cols]  |
+| seen    | number of keys a row may look at               | [batch, 1 or n_heads, n_rows]     |
+| columns | Σ_i a_ij, the weight a key gets in all         | [batch, n_heads, n_keys]          |
 
-Means run over the queries that see a key; special tokens stay in as keys and nothing is renormalised.
-Weights on the previous token, the token itself and the first key leave out the rows of special tokens in
-self-attention: many heads rest there.
+What is summed up, each measure says (`schemes/measures`). Weights on one place (previous, diagonal, first,
+separator) are means over rows of words: in self-attention many heads rest while they read a special token,
+which says nothing about what they do with words. Rows between two texts all count.
 
-The sums are those of `head_sums.py`, in blocks of rows: a text of any length needs no more memory.
+Nothing larger than BLOCK_CELLS weights is held, and what is read is never written to.
+
+What the measures must know of the queries and keys of a batch: padding, special and rare tokens.
+
+| symbol        | meaning                                         | shape                |
+|---------------|-------------------------------------------------|----------------------|
+| query_ids     | token ids of the rows, 0 where padded           | [batch, n_queries]   |
+| key_ids       | token ids of the columns                        | [batch, n_keys]      |
+| query_counts  | rows that are measured                          | [batch, n_queries]   |
+| key_counts    | columns whose weights are measured              | [batch, n_keys]      |
+| is_special    | special tokens among the keys                   | [batch, n_keys]      |
+| is_rare       | the two least frequent tokens among the keys    | [batch, n_keys]      |
+| end           | place of a last special token, −1 without one   | [batch]              |
+| places        | 0, 1, 2 …: the numbers of rows and of columns   | [the longer of both] |
+
+What one head did on one text is one batch of it: means run over the queries that see a key; special tokens
+stay in as keys and nothing is renormalised.
 
 The measures of very long maps: what lies in few columns of all rows, the others from some of the rows.
 
@@ -31,32 +50,300 @@ hardly widens. The draws are the same for every trace of a length.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from attnscope.analysis.head_sums import (
-    BLOCK_CELLS,
-    LEAST_LOG,
-    Facts,
-    HeadSums,
-    build_facts,
-    facts_of_site,
-    sum_site,
-)
 from attnscope.errors import of_wrong_kind
-from attnscope.nn.computing import map_products, threads_for
 from attnscope.nn.long_work import stop_if_unwanted
-from attnscope.nn.scores import log_weights
+from attnscope.nn.machine import map_products, threads_for
+from attnscope.nn.masks import MaskRule
+from attnscope.nn.scores import ScoreRule, log_weights
 from attnscope.records.maps import HeadMeasures, SiteGrid
-from attnscope.records.sites import HeadRef, Site, SiteKey, Stack, is_self_attention
-from attnscope.records.tokens import Token
-from attnscope.schemes.measures import ESTIMATED, TEXT_MEASURES, AtFirst, AtOffset, RowBlock
+from attnscope.records.measures import OFFSET_REACH, SpecialTokens
+from attnscope.records.sites import HeadRef, Site, SiteKey, Stack, axes_of, is_self_attention, tokens_of_site
+from attnscope.records.tokens import Token, Tokens
+from attnscope.schemes.measures import (
+    ESTIMATED,
+    MEASURES,
+    TEXT_MEASURES,
+    AtFirst,
+    AtOffset,
+    Measure,
+    RowBlock,
+)
+from attnscope.schemes.measures.measure import Reading, share_of
 from attnscope.trace.pyramid import grids_of_logs
 from attnscope.trace.record import SiteRecord
 from attnscope.trace.trace import Trace
+
+N_RARE = 2
+"""Voita et al. 2019 (section 5.3) count the two least frequent tokens of a sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Facts:
+    """The rows and columns of a batch of maps; see the module's legend."""
+
+    query_ids: Tensor
+    key_ids: Tensor
+    query_counts: Tensor
+    key_counts: Tensor
+    is_special: Tensor
+    is_rare: Tensor
+    end: Tensor
+    places: Tensor
+    is_self: bool
+    has_ends: bool
+    is_whole: bool
+    specials: SpecialTokens
+
+    @property
+    def n_keys(self) -> int:
+        """Columns, padding included."""
+        return self.key_ids.shape[1]
+
+
+def build_facts(
+    queries: Sequence[Sequence[Token]],
+    keys: Sequence[Sequence[Token]],
+    *,
+    is_self: bool,
+    specials: SpecialTokens = "kept",
+    frequencies: Mapping[int, int] | None = None,
+    device: torch.device | str = "cpu",
+) -> Facts:
+    """The facts of a batch, each text filled up on the right to the longest.
+
+    `frequencies` counts ids in a corpus; without it no token is rare. A text of nothing but special
+    tokens keeps no row when they are dropped.
+    """
+    drops = specials != "kept"
+    n_queries, n_keys = max(map(len, queries)), max(map(len, keys))
+    rows, columns = _kept(queries, drops), _kept(keys, drops)
+    special = [[token.is_special for token in one] for one in keys]
+    rare = [_rare(one, frequencies) for one in keys]
+    ends = [len(one) - 1 if len(one) > 1 and one[-1].is_special else -1 for one in keys]
+    has_one_length = min(map(len, rows)) == n_queries and min(map(len, columns)) == n_keys
+    return Facts(
+        query_ids=_padded([[token.id for token in one] for one in queries], n_queries, device),
+        key_ids=_padded([[token.id for token in one] for one in keys], n_keys, device),
+        query_counts=_padded(rows, n_queries, device).bool(),
+        key_counts=_padded(columns, n_keys, device).bool(),
+        is_special=_padded(special, n_keys, device).bool(),
+        is_rare=_padded(rare, n_keys, device).bool(),
+        end=torch.tensor(ends, device=device),
+        places=torch.arange(max(n_queries, n_keys), device=device),
+        is_self=is_self,
+        has_ends=max(ends) >= 0,
+        is_whole=has_one_length and all(map(all, (*rows, *columns))),
+        specials=specials,
+    )
+
+
+def facts_of_site(
+    site: Site,
+    sources: Sequence[Tokens],
+    targets: Sequence[Tokens] | None,
+    *,
+    specials: SpecialTokens = "kept",
+    source_frequencies: Mapping[int, int] | None = None,
+    target_frequencies: Mapping[int, int] | None = None,
+    device: torch.device | str = "cpu",
+) -> Facts:
+    """The facts of one kind of site: what stands at its rows and columns, and how often that occurs."""
+    pairs: Sequence[Tokens | None] = [None] * len(sources) if targets is None else targets
+    both = [tokens_of_site(site, source, target) for source, target in zip(sources, pairs, strict=True)]
+    columns = axes_of(site.stack, (site,), has_target=targets is not None)[1]
+    counted = {"source": source_frequencies, "target": target_frequencies}
+    return build_facts(
+        [queries for queries, _ in both],
+        [keys for _, keys in both],
+        is_self=is_self_attention(site),
+        specials=specials,
+        frequencies=counted.get(columns),
+        device=device,
+    )
+
+
+def _kept(texts: Sequence[Sequence[Token]], drops_special: bool) -> list[list[bool]]:
+    return [[not (drops_special and token.is_special) for token in one] for one in texts]
+
+
+def _rare(tokens: Sequence[Token], frequencies: Mapping[int, int] | None) -> list[bool]:
+    """The two least frequent words, special tokens left out; none in texts of two words.
+
+    Of equally frequent words the one of the larger id counts as rarer: vocabularies are made in the order
+    of frequency in what the tokenizer was trained on.
+    """
+    ids = {token.id for token in tokens if not token.is_special}
+    if frequencies is None or len(ids) <= N_RARE:
+        return [False] * len(tokens)
+    rare = set(sorted(ids, key=lambda id: (frequencies.get(id, 0), -id))[:N_RARE])
+    return [not token.is_special and token.id in rare for token in tokens]
+
+
+def _padded(rows: Sequence[Sequence[int]], length: int, device: torch.device | str) -> Tensor:
+    filled = [[int(value) for value in row] + [0] * (length - len(row)) for row in rows]
+    return torch.tensor(filled, dtype=torch.int64, device=device).reshape(len(rows), length)
+
+
+BLOCK_CELLS = 2_000_000
+"""At most so many weights are held at a time (8 MB), padding and all heads counted."""
+LEAST_LOG = -87.0
+"""Smaller weights are 0: float32 holds them as denormal numbers only."""
+_FAR = 1e38
+"""So many times a difference of weights is more than any number of keys."""
+_LEAST_WEIGHT = 1.0001 * math.exp(LEAST_LOG)
+
+
+class HeadSums:
+    """Sums over the rows of a batch of maps, from which every measure follows.
+
+    Without `has_offsets` only the measures of one text are summed up, nothing by offset, which is quicker.
+    """
+
+    def __init__(self, facts: Facts, n_heads: int, *, has_offsets: bool = True) -> None:
+        self.facts, self.has_offsets = facts, has_offsets and facts.is_self
+        self._measures, self._readings = _wanted(facts.is_self, is_of_text=not has_offsets)
+        self.total: dict[Reading, Tensor] = {}
+        shape = (len(facts.end), n_heads)
+        self.columns = torch.zeros(*shape, facts.n_keys, device=facts.end.device)
+        self.word_columns = torch.zeros_like(self.columns)  # Σ_i a_ij over rows of words
+        self.n_rows, self.n_words = self.columns.new_zeros(2, *shape)
+        self.written: Tensor | None = None
+        # Rows of words whose largest weight lies at an offset, and Σ a there.
+        self.offsets = self.columns.new_zeros(*shape, 2 * OFFSET_REACH + 3)
+        self.at_offsets = self.columns.new_zeros(*shape, 2 * OFFSET_REACH + 1)
+
+    def add(self, logs: Tensor, allowed: Tensor, rows: slice, cols: slice) -> None:
+        """Take a block; `logs` is overwritten, `allowed` [B or 1, H or 1, rows, cols] is the mask's."""
+        facts = self.facts
+        if not facts.is_whole:
+            allowed = allowed & facts.key_counts[:, None, None, cols]
+        seen = allowed.sum(dim=-1)  # [B or 1, H or 1, rows]
+        valid = (seen > 0) & facts.query_counts[:, None, rows]  # [B, H or 1, rows]
+        # Looking whether it changes anything would wait for a device that is not the CPU.
+        if not facts.is_whole or valid.device.type != "cpu" or not bool(valid.all()):
+            logs.masked_fill_(~(allowed & valid[..., None]), -math.inf)
+        if facts.specials == "renormalised":
+            logs -= logs.logsumexp(dim=-1, keepdim=True).clamp_(min=torch.finfo(logs.dtype).min)
+        # exp of −inf, or towards a denormal number, takes five to forty times as long (torch 2.13).
+        a = logs.clamp_(min=LEAST_LOG).exp()  # and 0 · ln 0 is 0
+        F.threshold(a, _LEAST_WEIGHT, 0.0, inplace=True)
+        largest = a.amax(dim=-1) if self.has_offsets else None
+        block = RowBlock(facts, a, logs, seen=seen, valid=valid, rows=rows, cols=cols, largest=largest)
+        for reading in self._readings:
+            found = reading(block)
+            found = (found.sum(dim=-1) if found.dim() == 3 else found).to(self.columns.dtype)
+            self.total[reading] = self.total[reading] + found if reading in self.total else found
+        is_word = block.is_word
+        self.n_rows += valid.sum(dim=-1)
+        self.n_words += is_word.sum(dim=-1)
+        gained = torch.stack([valid, is_word], dim=-2).to(a.dtype) @ a  # [B, H, 2, cols]
+        self.columns[..., cols] += gained[:, :, 0]
+        self.word_columns[..., cols] += gained[:, :, 1]
+        if largest is not None:
+            self._add_offsets(a - largest[..., None], is_word & (seen > 1), rows, cols)
+            self._add_offset_weights(a, is_word, rows, cols)
+
+    def values(self, norms: Tensor | None = None) -> dict[str, Tensor]:
+        """Every measure that one text gives, [batch, n_heads]; NaN where it does not apply.
+
+        `norms` [batch, n_heads, n_keys] are the lengths ‖f(x_j)‖ of what each head writes for each key.
+        """
+        self.written = None if norms is None else self.columns * norms
+        found: dict[str, Tensor] = {}
+        for measure in self._measures if self.total else ():
+            value = measure.value(self)
+            if value is not None:
+                found[measure.name] = value
+        return found
+
+    def offset_shares(self) -> Tensor:
+        """The share of the weight of rows of words at each offset, [batch, n_heads, 2 · OFFSET_REACH + 1]."""
+        n_words = self.n_words * self.has_offsets  # two texts have no offsets
+        return share_of(self.at_offsets, n_words[..., None])
+
+    def on_first(self, columns: Tensor) -> Tensor:
+        """What the first key that counts has of [batch, n_heads, n_keys]."""
+        index = self.facts.key_counts.to(torch.int64).argmax(dim=1)
+        return columns.gather(2, index[:, None, None].expand(-1, columns.shape[1], 1))[..., 0]
+
+    def on_separators(self, columns: Tensor) -> Tensor:
+        """What the special tokens other than the first key have of [batch, n_heads, n_keys]."""
+        facts = self.facts
+        first = facts.key_counts.to(torch.int64).argmax(dim=1, keepdim=True)
+        separators = (facts.is_special & facts.key_counts).scatter(1, first, False)
+        return (columns * separators[:, None]).sum(dim=-1)
+
+    def _add_offsets(self, below: Tensor, choosing: Tensor, rows: slice, cols: slice) -> None:
+        """Count the offset of the first of the largest weights of each row, where `below` is 0.
+
+        `max` and `argmax` take three times as long on a CPU (torch 2.13).
+        """
+        i, j = (torch.arange(one.start, one.stop, device=below.device) for one in (rows, cols))
+        tops = -torch.add(-j.to(below.dtype), below, alpha=_FAR).amax(dim=-1)  # [B, H, rows]
+        offset = (tops - i).nan_to_num_().clamp_(-OFFSET_REACH - 1, OFFSET_REACH + 1) + (OFFSET_REACH + 1)
+        choosing = choosing & ~tops.isnan()
+        self.offsets.scatter_add_(2, offset.long(), choosing.to(self.offsets.dtype))
+
+    def _add_offset_weights(self, a: Tensor, is_word: Tensor, rows: slice, cols: slice) -> None:
+        """The weight at every offset, over the rows of words; 0 where there is no token."""
+        offsets = torch.arange(-OFFSET_REACH, OFFSET_REACH + 1, device=a.device)
+        i = torch.arange(rows.start, rows.stop, device=a.device)
+        j = i[:, None] + offsets - cols.start  # [rows, offsets]
+        is_there = ((j >= 0) & (j < a.shape[3])).to(a.dtype)
+        near = a.gather(3, j.clamp(0, a.shape[3] - 1).expand(*a.shape[:2], -1, -1))
+        counts = (is_word.to(a.dtype)[..., None] * is_there).expand_as(near)
+        self.at_offsets += (near * counts).sum(dim=2)
+
+
+@cache
+def _wanted(is_self: bool, *, is_of_text: bool) -> tuple[tuple[Measure, ...], tuple[Reading, ...]]:
+    """The measures that come from rows, and what they need to have summed up, each once."""
+    among = TEXT_MEASURES if is_of_text else MEASURES
+    found = tuple(one for one in among.values() if not one.like and (is_self or not one.is_self_only))
+    return found, tuple(dict.fromkeys(reading for one in found for reading in one.sums))
+
+
+def sum_site(
+    q: Tensor,
+    k: Tensor,
+    *,
+    rule: MaskRule,
+    score: ScoreRule,
+    lse: Tensor,
+    facts: Facts,
+    has_offsets: bool = True,
+) -> HeadSums:
+    """The sums of a site from its queries [B, H, Q, D], keys [B, K, T, D] and lse [B, H, Q]."""
+    sums = HeadSums(facts, q.shape[1], has_offsets=has_offsets)
+    n_queries, n_keys = q.shape[2], k.shape[2]
+    if not n_keys:
+        return sums
+    n_maps = q.shape[0] * q.shape[1]
+    with threads_for(map_products(min(BLOCK_CELLS, n_maps * n_queries * n_keys))):
+        for rows, cols in _blocks(n_maps, n_queries, n_keys, is_causal=rule.is_causal):
+            logs = log_weights(q, k, lse[:, :, rows], rule=rule, score=score, rows=rows, cols=cols)
+            allowed = rule.allowed(n_queries, n_keys, rows, cols, device=q.device).to(q.device)
+            sums.add(logs, allowed, rows, cols)
+    return sums
+
+
+def _blocks(n_maps: int, n_queries: int, n_keys: int, *, is_causal: bool) -> Iterator[tuple[slice, slice]]:
+    """Rows that fit into BLOCK_CELLS, with the columns that they may see."""
+    n_rows = max(1, BLOCK_CELLS // max(1, n_maps * n_keys))
+    for start in range(0, n_queries, n_rows):
+        stop = min(start + n_rows, n_queries)
+        last = min(n_keys, stop + n_keys - n_queries) if is_causal else n_keys
+        yield slice(start, stop), slice(0, max(1, last))
+
 
 FEWEST_ROWS = 64
 _TOGETHER = 8
@@ -70,7 +357,7 @@ def estimate_rows(trace: Trace, site: Site, n_rows: int) -> tuple[dict[str, Tens
     record = trace.records[site.key]
     n_first, width = cut_strata(record.n_queries, n_rows)
     facts = facts_of_site(site, [trace.source], None if trace.target is None else [trace.target])
-    parts = [_row_values(record, facts, rows) for rows in _blocks(record.n_queries, n_first, width)]
+    parts = [_row_values(record, facts, rows) for rows in _sampled_rows(record.n_queries, n_first, width)]
     x = torch.cat(parts, dim=2).double()
     stands_for = torch.ones(x.shape[2], dtype=torch.float64, device=x.device)
     stands_for[n_first:] = width
@@ -91,7 +378,7 @@ def cut_strata(n_queries: int, n_rows: int) -> tuple[int, int]:
     return n_first + (n_queries - n_first) % width, width
 
 
-def _blocks(n_queries: int, n_first: int, width: int) -> Iterator[slice]:
+def _sampled_rows(n_queries: int, n_first: int, width: int) -> Iterator[slice]:
     """Rows to read: the first ones, then one of each stratum, some strata in one slice with a step."""
     for start in range(0, n_first, _TOGETHER):
         yield slice(start, min(start + _TOGETHER, n_first))

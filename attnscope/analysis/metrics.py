@@ -57,14 +57,13 @@ from attnscope.analysis.batches import (
     token_losses,
 )
 from attnscope.analysis.bootstrap import interval_of_sums
-from attnscope.analysis.gold_links import AlignedPair, Link
 from attnscope.analysis.model_adapter import Subject, TokenBatch, gate_probe, telling_subject
-from attnscope.analysis.words import find_spans, word_maps
+from attnscope.analysis.words import AlignedPair, Link, find_spans, word_maps
 from attnscope.counting import plural, there_are
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.models.writing.translating import translate_texts
-from attnscope.nn.computing import exact
+from attnscope.nn.machine import exact
 from attnscope.records.importance import MetricName
 from attnscope.records.sites import NO_GATES, Gates, Site
 from attnscope.records.tokens import Token, Tokens

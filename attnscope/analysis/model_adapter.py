@@ -7,29 +7,47 @@
 | joined | head outputs side by side, before the projection     | [batch, n_tokens, H · D]     |
 
 The stack that predicts is `encoder` or `decoder`; in the form encoder–decoder it is the decoder.
+
+Where the parts of a model are: its layers, what they add, their products, units, experts and norms.
+
+Our own models and those of Hugging Face's library, as *places* (`models/passes.py`): a module and the number
+of its call in one pass. Both classes say the same of a model.
 """
 
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property
+from typing import Any, Protocol, TypedDict
 
 import torch
 from torch import Tensor, nn
 
 from attnscope.errors import UserError
+from attnscope.models.huggingface.anatomy import (
+    Anatomy,
+    anatomy_of,
+    head_products,
+    is_norm,
+    is_product,
+    matrix_of,
+    not_known,
+)
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.model import Model
-from attnscope.models.passes import evaluating, own_threads
+from attnscope.models.passes import CallPlace, evaluating, own_threads
 from attnscope.nn.attention import Probe
-from attnscope.nn.block import Block
+from attnscope.nn.block import Block, Experts
 from attnscope.nn.edits import QuietProbe as QuietProbe
 from attnscope.nn.edits import TensorGates as TensorGates
-from attnscope.nn.layers import InducedAttention
+from attnscope.nn.layers import CrossAttention, FeedForward, InducedAttention, SelfAttention
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.recurrent import Recurrent
 from attnscope.nn.transformer import Transformer
 from attnscope.records.models import Form
-from attnscope.records.sites import Gates, Site, SiteKey, Stack
+from attnscope.records.sites import Gates, HeadRef, Site, SiteKey, Stack
+from attnscope.schemes.mixers import MIXERS
+from attnscope.schemes.mixers.mixer import Mixer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -316,3 +334,311 @@ def require_tokens(model: Model) -> None:
 def predicting_stack(form: Form) -> Stack:
     """The stack whose stream becomes predictions."""
     return "encoder" if form == "encoder" else "decoder"
+
+
+ATTENTION, CROSS, FEED_FORWARD = "attention", "cross-attention", "feed-forward"
+Rows = list[int]
+
+
+class OwnParts:
+    """The parts of a Transformer of this program; raises UserError for a recurrent model."""
+
+    def __init__(self, subject: OwnSubject) -> None:
+        if subject.require_transformer().config.has_latents:
+            raise UserError(
+                "The layers of this model are of latents, and of no tokens.",
+                expected="a model whose layers have a row for each token",
+                action="Look at its maps: read-in is what the latents read.",
+            )
+        self._subject = subject
+
+    def layers(self, stack: Stack) -> tuple[CallPlace, ...]:
+        return tuple(CallPlace(module=block) for block in self._blocks(stack))
+
+    def added(self, stack: Stack) -> Mapping[str, tuple[CallPlace, ...]]:
+        """Whose output is added to the stream, by part."""
+        blocks = self._blocks(stack)
+        if not self._subject.module.config.has_residual:
+            raise UserError(
+                "The layers of this model replace the stream and add nothing to it.",
+                expected="a model with residual connections",
+            )
+        found: dict[str, tuple[CallPlace, ...]] = {}
+        for name, part in self._names.items():
+            modules = [getattr(block, f"{part}_end") or getattr(block, part) for block in blocks]
+            if all(isinstance(module, nn.Module) for module in modules):
+                found[name] = tuple(CallPlace(module=module) for module in modules)
+        return found
+
+    def ways(self, stack: Stack, layer: int) -> Mapping[str, "PartPlaces"]:
+        """Where the parts of a layer read and give, without the norms around them."""
+        block = self._blocks(stack)[layer]
+        names = self._names
+        return {name: _own_places(block.get_submodule(names[name])) for name in self.added(stack)}
+
+    def norms(self, layer: CallPlace) -> list[CallPlace]:
+        names = (f"{part}_{at}" for part in ("attention", "cross", "feed_forward") for at in ("norm", "end"))
+        found = (getattr(layer.module, name) for name in names)
+        return [CallPlace(module=one) for one in found if one is not None]
+
+    def last_norms(self) -> list[CallPlace]:
+        """What may be the norm behind the last layer."""
+        module = self._subject.require_transformer()
+        found = (module.decoder_norm, module.encoder_norm)
+        return [CallPlace(module=one) for one in found if one is not None]
+
+    def output(self) -> nn.Module | None:
+        """What reads the last stream and tells from it."""
+        return self._subject.module.head
+
+    @property
+    def _names(self) -> dict[str, str]:
+        """What the parts of a layer are called, and where they stand in it."""
+        mixer = self._subject.module.config.mixer
+        first = ATTENTION if MIXERS[mixer].is_attention else mixer
+        return {first: "attention", CROSS: "cross", FEED_FORWARD: "feed_forward"}
+
+    def products(self, head: HeadRef) -> Mapping[str, tuple[CallPlace, Rows]]:
+        """The products that give a head's q, k and v, and which of their rows are the head's."""
+        block = self._subject.block(head.site_key)
+        module = block.cross if head.stack == "cross" else block.attention
+        if not isinstance(module, SelfAttention | CrossAttention):
+            raise UserError(f"{head.label} was removed.", expected="a head that the model has")
+        group = next(k for k, one in enumerate(_groups(module)) if head.head in one)
+        width, n_heads, n_kv = module.d_head, module.n_heads, module.n_kv_heads
+
+        def rows(first: int) -> Rows:
+            return list(range(first * width, (first + 1) * width))
+
+        if isinstance(module, SelfAttention):
+            place = CallPlace(module=module.qkv)
+            kv = {"k": rows(n_heads + group), "v": rows(n_heads + n_kv + group)}
+            return {"q": (place, rows(head.head)), **{name: (place, one) for name, one in kv.items()}}
+        place = CallPlace(module=module.kv)
+        return {
+            "q": (CallPlace(module=module.query), rows(head.head)),
+            "k": (place, rows(group)),
+            "v": (place, rows(n_kv + group)),
+        }
+
+    def inner(self, stack: Stack) -> tuple[CallPlace, ...]:
+        """What reads the units of each feed-forward part."""
+        parts = [block.feed_forward for block in self._blocks(stack)]
+        if not parts or any(part is None for part in parts):
+            raise UserError("The layers of this model have no feed-forward part.", expected="layers with one")
+        plain = [part for part in parts if isinstance(part, FeedForward)]
+        if len(plain) < len(parts):
+            raise UserError(
+                "The feed-forward parts of this model are divided into experts.",
+                expected="layers with one feed-forward part",
+                action="Ask for Experts instead.",
+            )
+        return tuple(CallPlace(module=part.down) for part in plain)
+
+    def routers(self, stack: Stack) -> dict[int, nn.Module]:
+        """What sends tokens to experts, by layer."""
+        parts = enumerate(block.feed_forward for block in self._blocks(stack))
+        found: dict[int, nn.Module] = {at: one.router for at, one in parts if isinstance(one, Experts)}
+        if not found:
+            raise _no_experts()
+        return found
+
+    def unrolled(self, run: Callable[[], object]) -> tuple[Mixer, list[tuple[Tensor, Tensor | None]]]:
+        """The mixer, and of each layer its weights on the last text, and those of a softmax."""
+        mixer = MIXERS[self._subject.module.config.mixer]
+        if mixer.is_attention:
+            raise _has_attention()
+        found: list[tuple[Tensor, Tensor | None]] = []
+
+        def note(module: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+            found.append(module.unrolled(arguments[0][-1:], rotary=named.get("rotary")))
+
+        with ExitStack() as stack:
+            for block in self._blocks("decoder"):
+                stack.callback(block.attention.register_forward_pre_hook(note, with_kwargs=True).remove)
+            run()
+        return mixer, found
+
+    def _blocks(self, stack: Stack) -> tuple[Block, ...]:
+        found = tuple(block for block in self._subject.blocks(stack) if isinstance(block, Block))
+        if not found:
+            raise _no_stack(stack)
+        return found
+
+
+class PartPlaces(TypedDict):
+    """Where a part reads the stream, what its last product reads, and where that gives."""
+
+    reads: CallPlace | None
+    inside: CallPlace | None
+    gives: CallPlace
+
+
+def _own_places(module: nn.Module) -> PartPlaces:
+    place, inside = CallPlace(module=module), None
+    if isinstance(module, FeedForward):
+        inside = CallPlace(module=module.down)
+    elif isinstance(module, SelfAttention | CrossAttention):
+        inside = CallPlace(module=module.output)
+    return {"reads": place, "inside": inside, "gives": place}
+
+
+def _groups(module: SelfAttention | CrossAttention) -> Iterator[set[int]]:
+    """The query heads that read each key-value head."""
+    groups = module.layout.groups
+    return ({head for head, one in enumerate(groups) if one == k} for k in range(module.n_kv_heads))
+
+
+class ForeignParts:
+    """The parts of a model of Hugging Face's library."""
+
+    def __init__(self, network: HuggingFaceNetwork, run: Callable[[], object]) -> None:
+        self._network, self._run = network, run
+
+    @cached_property
+    def _anatomy(self) -> Anatomy:
+        return anatomy_of(self._network)
+
+    def layers(self, stack: Stack) -> tuple[CallPlace, ...]:
+        found = self._anatomy.layers(stack)
+        if not found:
+            raise _no_stack(stack)
+        return found
+
+    def added(self, stack: Stack) -> Mapping[str, tuple[CallPlace, ...]]:
+        anatomy, keys = self._anatomy, self._keys(stack)
+        found: dict[str, list[CallPlace | None]] = {
+            ATTENTION: [anatomy.projections[key] for key in keys],
+            CROSS: [anatomy.projections.get(("cross", layer)) for _, layer in keys],
+            FEED_FORWARD: [anatomy.feed_forwards.get(key) for key in keys],
+        }
+        if stack != "decoder":
+            del found[CROSS]
+        return {
+            name: tuple(place for place in places if place is not None)
+            for name, places in found.items()
+            if all(place is not None for place in places)
+        }
+
+    def ways(self, stack: Stack, layer: int) -> Mapping[str, "PartPlaces"]:
+        anatomy, keys = self._anatomy, self._keys(stack)
+        key = keys[layer]
+        sites: dict[str, SiteKey] = {ATTENTION: key, CROSS: ("cross", key[1])}
+        found: dict[str, PartPlaces] = {}
+        for name, places in self.added(stack).items():
+            gives = places[layer]
+            if name == FEED_FORWARD:
+                reads, inside = anatomy.feed_forward_readers.get(key), self._units_of(stack, layer)
+            else:
+                reads, inside = anatomy.attentions.get(sites[name]), gives
+            found[name] = {"reads": reads, "inside": inside, "gives": gives}
+        return found
+
+    def norms(self, layer: CallPlace) -> list[CallPlace]:
+        inside = [module for module in layer.module.modules() if is_norm(module)]
+        return [CallPlace(module=module, call=layer.call) for module in inside]
+
+    def last_norms(self) -> list[CallPlace]:
+        blocks = {part for place in self._anatomy.blocks.values() for part in place.module.modules()}
+        outside = (part for part in self._network.module.modules() if part not in blocks and is_norm(part))
+        return [CallPlace(module=part) for part in outside]
+
+    def output(self) -> nn.Module | None:
+        product: nn.Module | None = self._network.module.get_output_embeddings()
+        return product
+
+    def _units_of(self, stack: Stack, layer: int) -> CallPlace | None:
+        """What reads the units of a layer; None for experts, and where they are not found."""
+        try:
+            return self.inner(stack)[layer]
+        except UserError:
+            return None
+
+    def products(self, head: HeadRef) -> Mapping[str, tuple[CallPlace, Rows]]:
+        found = head_products(self._network, head.site_key)
+        n_heads = next(site.n_heads for site in self._network.sites if site.key == head.site_key)
+        return {
+            name: (place, rows[head.head * len(rows) // n_heads]) for name, (place, rows) in found.items()
+        }
+
+    def inner(self, stack: Stack) -> tuple[CallPlace, ...]:
+        places = [self._anatomy.feed_forwards.get(key) for key in self._keys(stack)]
+        inside = [[] if place is None else [*filter(is_product, place.module.modules())] for place in places]
+        last = _last_called([one for products in inside for one in products], self._run)
+        found = []
+        for place, products in zip(places, inside, strict=True):
+            called = [one for one in last if one in products]
+            is_one = place is not None and called and len(products) <= _MOST_PRODUCTS
+            if not is_one or place is None or _width_of(called[-1]) != self._width:
+                raise not_known(self._network, "where its feed-forward parts keep their units")
+            found.append(CallPlace(module=called[-1], call=place.call))
+        return tuple(found)
+
+    def routers(self, stack: Stack) -> dict[int, nn.Module]:
+        found: dict[int, nn.Module] = {}
+        for layer, place in enumerate(self.layers(stack)):
+            inside = [one for one in place.module.modules() if type(one).__name__.endswith("Router")]
+            found.update((layer, one) for one in inside[:1])
+        if not found:
+            raise _no_experts()
+        return found
+
+    def unrolled(self, run: Callable[[], object]) -> tuple[Mixer, list[tuple[Tensor, Tensor | None]]]:
+        raise _has_attention()
+
+    @cached_property
+    def _width(self) -> int:
+        """How many numbers the stream has."""
+        return _width_of(next(iter(self._anatomy.projections.values())).module)
+
+    def _keys(self, stack: Stack) -> list[SiteKey]:
+        return sorted(key for key in self._anatomy.blocks if key[0] == stack)
+
+
+_MOST_PRODUCTS = 3
+"""Of a feed-forward part without experts: up, gate and down."""
+
+
+def _width_of(product: nn.Module) -> int:
+    """How many numbers a product gives."""
+    return len(matrix_of(product))
+
+
+def _last_called(products: Sequence[nn.Module], run: Callable[[], object]) -> list[nn.Module]:
+    """Products in the order in which a pass comes to each for the last time."""
+    called: dict[nn.Module, None] = {}
+
+    def note(module: nn.Module, *_: object) -> None:
+        called.pop(module, None)
+        called[module] = None
+
+    handles = [one.register_forward_hook(note) for one in products]
+    try:
+        run()
+    finally:
+        for handle in handles:
+            handle.remove()
+    return list(called)
+
+
+def _no_stack(stack: Stack) -> UserError:
+    return UserError(
+        f"The model has no {stack} of layers that add to a stream.",
+        expected="a stack that the model has",
+        action="Choose the other one.",
+    )
+
+
+def _no_experts() -> UserError:
+    return UserError(
+        "The feed-forward parts of this model are not divided into experts.",
+        expected="a mixture of experts, such as Mixtral or Switch Transformer",
+    )
+
+
+def _has_attention() -> UserError:
+    return UserError(
+        "The layers of this model mix tokens by attention, whose weights are its maps.",
+        expected="a model whose mixer is retention, selective or convolution",
+        action="Look at its maps, or train the recipe induction-retention or induction-selective.",
+    )

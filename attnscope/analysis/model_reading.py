@@ -19,8 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attnscope.analysis.model_adapter import OwnSubject, predicting_stack
-from attnscope.analysis.model_parts import ForeignParts, OwnParts
+from attnscope.analysis.model_adapter import ForeignParts, OwnParts, OwnSubject, predicting_stack
 from attnscope.analysis.watched_pass import (
     first_tensor,
     found_weights,
@@ -47,8 +46,8 @@ from attnscope.models.network import Pass, finite, knowing, log_probabilities
 from attnscope.models.own import OwnNetwork
 from attnscope.models.passes import evaluating_tokens, hidden_stream
 from attnscope.nn.block import Block
-from attnscope.nn.computing import exact
 from attnscope.nn.embedding_and_head import CopyingHead
+from attnscope.nn.machine import exact
 from attnscope.nn.recurrent import Recurrent
 from attnscope.nn.scores import OffsetScoring, RampScoring
 from attnscope.nn.spans import open_probability

@@ -54,8 +54,8 @@ from attnscope.errors import UserError
 from attnscope.models.huggingface.anatomy import head_rows, token_tables
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.model import Model
-from attnscope.nn.computing import exact
 from attnscope.nn.layers import CrossAttention, Norm, SelfAttention
+from attnscope.nn.machine import exact
 from attnscope.nn.scores import ALL, ScoreRule
 from attnscope.records.importance import PartsDone
 from attnscope.records.maps import MAX_SHOWN, N_STRONGEST, HeadInside, Numbers

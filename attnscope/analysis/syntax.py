@@ -24,9 +24,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscope.analysis.abreast import read_abreast
 from attnscope.analysis.bootstrap import RatioBootstrap
-from attnscope.analysis.corpus_texts import NumberedInputs, TellingTexts, length_batches, run_batch
+from attnscope.analysis.corpus_texts import (
+    NumberedInputs,
+    TellingTexts,
+    length_batches,
+    read_abreast,
+    run_batch,
+)
 from attnscope.analysis.words import WordProbe, find_spans, stack_maps, word_maps
 from attnscope.conllu import Tree
 from attnscope.errors import UserError

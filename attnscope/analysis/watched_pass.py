@@ -40,8 +40,8 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.passes import CallPlace
 from attnscope.nn.block import one_stream
-from attnscope.nn.computing import exact
 from attnscope.nn.edits import Call, Edits
+from attnscope.nn.machine import exact
 from attnscope.nn.scores import scores
 from attnscope.nn.transformer import Transformer
 from attnscope.questions.question import Numbers, Order, PartPath

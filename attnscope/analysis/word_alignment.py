@@ -26,7 +26,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscope.analysis.abreast import read_abreast
 from attnscope.analysis.batches import slices_of
 from attnscope.analysis.bootstrap import RatioBootstrap
 from attnscope.analysis.corpus_texts import (
@@ -35,10 +34,20 @@ from attnscope.analysis.corpus_texts import (
     hand_aligned,
     length_batches,
     own_examples,
+    read_abreast,
     run_batch,
 )
-from attnscope.analysis.gold_links import AlignedPair, Link, everyday_pairs
-from attnscope.analysis.words import Span, WordMaps, WordProbe, find_spans, stack_maps, word_maps
+from attnscope.analysis.words import (
+    AlignedPair,
+    Link,
+    Span,
+    WordMaps,
+    WordProbe,
+    everyday_pairs,
+    find_spans,
+    stack_maps,
+    word_maps,
+)
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork

@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _maps(model: "Model", text: str, found: "Attribution") -> "tuple[CellMap, ...]":
     """The parts, and of a picture what heads read at its patches."""
     from attnscope.figures.cause_maps import attribution_cells, reads_cells
-    from attnscope.models.pictures import picture_under
+    from attnscope.models.inputs import picture_under
 
     picture = None if found.reads is None else picture_under(model, text)
     parts = attribution_cells(found)

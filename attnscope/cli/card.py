@@ -13,18 +13,17 @@ import torch
 
 from attnscope import __version__
 from attnscope.analysis.corpus import measure_corpus
-from attnscope.analysis.gold_links import AlignedPair, everyday_pairs
 from attnscope.analysis.induction_score import repeated_rows
 from attnscope.analysis.metrics import bleu
 from attnscope.analysis.word_alignment import measure_alignment
+from attnscope.analysis.words import AlignedPair, everyday_pairs
 from attnscope.counting import plural
 from attnscope.models.checkpoint import write_model_folder
 from attnscope.models.model import Model
 from attnscope.models.writing.translating import translate_texts
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.records.findings import AlignmentTable
-from attnscope.records.intervals import interval_said, with_interval
-from attnscope.records.measures import HeadTable, order_heads
+from attnscope.records.measures import HeadTable, interval_said, order_heads, with_interval
 from attnscope.records.outputs import WriteSettings
 from attnscope.records.runs import Evaluated, loss_unit
 from attnscope.text.examples import Example

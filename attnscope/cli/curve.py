@@ -20,7 +20,7 @@ from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.files import replace_file
 from attnscope.records.importance import METRICS, RANKINGS, PruningCurve, Ranking
-from attnscope.records.intervals import interval_said, with_interval
+from attnscope.records.measures import interval_said, with_interval
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -47,7 +47,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Remove, measure, print, write."""
     rankings = parse_rankings(arguments.rankings)
-    from attnscope.analysis.pruning_curve import CurveChoices, pruning_curves
+    from attnscope.analysis.importance import CurveChoices, pruning_curves
     from attnscope.figures.charts import csv_of_curves, pruning_chart
 
     model = open_model(arguments)

@@ -85,7 +85,7 @@ def build_difference(arguments: argparse.Namespace, model: "Model", trace: "Trac
     """A as the usual arguments say, B as those that begin with `--with` change it."""
     from attnscope.cli.inputs import parse_gates, parse_stack, tell_note
     from attnscope.figures.figure import figure
-    from attnscope.models.recording.opening import open_source
+    from attnscope.models.opening import open_source
 
     if not _has_other(arguments):
         raise UserError(
@@ -243,7 +243,7 @@ def on_picture(drawn: "Figure", model: "Model", text: str, query: str) -> "Figur
 
     Raises UserError for a model of text, a long map, and a query that is not there.
     """
-    from attnscope.models.pictures import picture
+    from attnscope.models.inputs import picture
 
     seen = picture(model, text)
     return drawn.on_picture(seen, _token(query, seen))

@@ -131,7 +131,7 @@ def _read_again(arguments: argparse.Namespace, saved: "SavedFigure") -> "tuple[T
 
 def _load(arguments: argparse.Namespace, source: str) -> "Model":
     """The model of the file; an error says where it was looked for."""
-    from attnscope.models.recording.opening import open_named
+    from attnscope.models.opening import open_named
 
     try:
         model = open_named(source, arguments.device)

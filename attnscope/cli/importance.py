@@ -18,7 +18,7 @@ from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.counting import csv_text, plural
 from attnscope.files import replace_file
 from attnscope.records.importance import RANKINGS, Importance, LearnedGates
-from attnscope.records.intervals import interval_said
+from attnscope.records.measures import interval_said
 
 if TYPE_CHECKING:
     from attnscope.analysis.batches import Sample

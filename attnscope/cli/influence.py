@@ -147,7 +147,7 @@ def _draw(model: "Model", arguments: argparse.Namespace, found: "InfluenceMap", 
     import numpy as np
 
     from attnscope.figures.cause_maps import influence_cells, table_cells
-    from attnscope.models.pictures import picture_under
+    from attnscope.models.inputs import picture_under
 
     numbers = found.weights[0].astype(np.float64)
     picture = picture_under(model, arguments.text)

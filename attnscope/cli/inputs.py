@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from attnscope.analysis.batches import Sample
-    from attnscope.analysis.gold_links import AlignedPair
+    from attnscope.analysis.words import AlignedPair
     from attnscope.models import Model
     from attnscope.records.charts import Chart
     from attnscope.records.importance import PartsDone
@@ -153,7 +153,7 @@ def tell_recorded_notes(model: "Model") -> None:
 
 
 def recorded_trace(model: "Model") -> "Trace":
-    from attnscope.models.recording.opening import RecordedNetwork
+    from attnscope.models.opening import RecordedNetwork
 
     if not isinstance(model.network, RecordedNetwork):
         raise UserError(f"{model.info.name} is a model.", expected="recorded attention")
@@ -162,7 +162,7 @@ def recorded_trace(model: "Model") -> "Trace":
 
 def tell_recorded(arguments: argparse.Namespace) -> int:
     """What `info` says of a recording: its text, its sites with the modules they were, its check."""
-    from attnscope.models.recording.opening import open_recording
+    from attnscope.models.opening import open_recording
 
     model = open_recording(arguments.model)
     trace, info = recorded_trace(model), model.info
@@ -290,7 +290,7 @@ def load_and_trace(arguments: argparse.Namespace, *, model: "Model | None" = Non
 
     A file of recorded attention has its own text.
     """
-    from attnscope.models.recording.opening import open_source
+    from attnscope.models.opening import open_source
 
     if model is None:
         model = open_source(arguments.model, arguments.device)
@@ -455,7 +455,7 @@ def add_sample_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def read_linked(arguments: argparse.Namespace) -> "list[AlignedPair]":
-    from attnscope.analysis.gold_links import read_gold_files
+    from attnscope.analysis.words import read_gold_files
     from attnscope.records.findings import GoldFiles
 
     files = GoldFiles(

@@ -189,7 +189,7 @@ def _lost_device(error: BaseException) -> UserError | None:
     """What to tell when an accelerator gave up; nothing is imported for it that was not needed before."""
     if "torch" not in sys.modules:
         return None
-    from attnscope.models.machine import lost_device
+    from attnscope.nn.machine import lost_device
 
     return lost_device(error)
 

@@ -22,7 +22,7 @@ from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file
 from attnscope.records.findings import ALIGNMENT_NUMBERS, COLUMNS
-from attnscope.records.intervals import with_interval
+from attnscope.records.measures import with_interval
 from attnscope.records.sites import Stack
 from attnscope.schemes.measures import ESTIMATED, MEASURES
 from attnscope.viewmodels.session.head_measures import MEASURES as TEXT_KINDS

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def tell_plan(recipe: "Recipe", *, out: str = "", device: str = "auto", is_json: bool = False) -> int:
     """Print the plan; gives 0 when it fits and 2 when it does not."""
-    from attnscope.models.machine import choose_device
+    from attnscope.nn.machine import choose_device
     from attnscope.training.paper import plan_recipe
     from attnscope.training.speed import pace_of
     from attnscope.training.starting import recipe_on_paper

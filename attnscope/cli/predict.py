@@ -18,7 +18,7 @@ from attnscope.cli.inputs import (
 from attnscope.cli.terminal import one_line, say, say_json
 from attnscope.counting import plural
 from attnscope.errors import NotFiniteError, UserError
-from attnscope.records.intervals import interval_said, with_interval
+from attnscope.records.measures import interval_said, with_interval
 
 if TYPE_CHECKING:
     from attnscope.records.outputs import Comparison, Prediction

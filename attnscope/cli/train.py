@@ -22,6 +22,7 @@ from attnscope.cli.terminal import (
     say,
     say_error,
 )
+from attnscope.counting import shell_line
 from attnscope.errors import RecipeError, UserError
 from attnscope.records.runs import (
     Evaluated,
@@ -33,7 +34,6 @@ from attnscope.records.runs import (
     TrainingEvent,
     Watched,
 )
-from attnscope.records.shell_words import shell_line
 
 if TYPE_CHECKING:
     import torch
@@ -177,7 +177,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Train, telling the progress; a signal once saves and stops. torchrun may start several."""
     from attnscope.cli.model_tables import recipe_of
-    from attnscope.models.machine import choose_device
+    from attnscope.nn.machine import choose_device
     from attnscope.training import read_recipe
     from attnscope.training.distributed import joined, ranks_of
 

@@ -12,7 +12,7 @@ from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.files import replace_file
-from attnscope.records.intervals import with_interval
+from attnscope.records.measures import with_interval
 from attnscope.records.outputs import WriteSettings
 from attnscope.records.tokens import COPYABLE
 

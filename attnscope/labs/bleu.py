@@ -43,7 +43,7 @@ from attnscope.records.experiments import (
     OpenModel,
     WritingWay,
 )
-from attnscope.records.intervals import with_interval
+from attnscope.records.measures import with_interval
 
 Numbers = NDArray[np.float64]
 WAYS: dict[WritingWay, str] = {"greedy": "greedily", "beams": "with beams"}

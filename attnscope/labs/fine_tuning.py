@@ -27,7 +27,7 @@ from attnscope.records.experiments import (
     TuneFinding,
     TuneQuestion,
 )
-from attnscope.records.intervals import student_t
+from attnscope.records.measures import student_t
 
 Numbers = NDArray[np.float64]
 EXAMPLES: tuple[int, ...] = (32, 48, 64, 96)

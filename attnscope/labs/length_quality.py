@@ -29,7 +29,7 @@ from attnscope.records.experiments import (
     WritingQuestion,
     WritingTask,
 )
-from attnscope.records.intervals import wilson
+from attnscope.records.measures import wilson
 
 Numbers = NDArray[np.float64]
 LENGTHS: tuple[int, ...] = (8, 12, 16)

@@ -30,7 +30,7 @@ from attnscope.records.experiments import (
     ModifyRow,
     Question,
 )
-from attnscope.records.intervals import student_t
+from attnscope.records.measures import student_t
 from attnscope.records.modifications import BASE, NARANG, VASWANI, Group, Modification, of_group
 
 Numbers = NDArray[np.float64]

@@ -42,7 +42,7 @@ from attnscope.records.experiments import (
     ProbeQuestion,
     WordPiece,
 )
-from attnscope.records.intervals import Share, with_interval
+from attnscope.records.measures import Share, with_interval
 
 Numbers = NDArray[np.float64]
 SENTENCES: tuple[int, ...] = (40, 100, 200, 400, 800)

@@ -5,9 +5,9 @@ Must not import anything of analysis, training or the window.
 
 from attnscope.models.checkpoint import ModelCard, read_model_folder, write_model_folder
 from attnscope.models.inputs import Inputs
-from attnscope.models.machine import choose_device
 from attnscope.models.model import Look, Model
 from attnscope.models.opening import demo_models, load
+from attnscope.nn.machine import choose_device
 
 __all__ = [
     "Inputs",

@@ -39,8 +39,8 @@ from torch import Tensor
 from attnscope.errors import NotFiniteError
 from attnscope.models.inputs import Inputs
 from attnscope.nn.attention import Probe
-from attnscope.nn.computing import exact
 from attnscope.nn.long_work import stop_if_unwanted
+from attnscope.nn.machine import exact
 from attnscope.records.models import Form, ModelInfo
 from attnscope.records.outputs import Candidate, Output, OutputKind, Prediction
 from attnscope.records.sites import Site

@@ -12,16 +12,17 @@ from attnscope.errors import UserError
 from attnscope.models.checkpoint import ModelCard, closed_gates, closed_note
 from attnscope.models.inputs import (
     Inputs,
+    encode_picture,
     encode_second,
     encode_source,
     encode_target,
     join_segments,
+    own_picture,
     own_target,
     with_sentences,
 )
 from attnscope.models.network import KINDS, HearIds, number_masks, token_positions
 from attnscope.models.passes import continue_text, evaluating_tokens, hidden_stream, translate
-from attnscope.models.pictures import encode_picture, own_picture
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter, Writer
 from attnscope.nn.attention import Probe
 from attnscope.nn.config import ModelConfig, count_parameters

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from attnscope.models.inputs import Inputs
 from attnscope.models.network import HearIds, best_ids, write_greedily
 from attnscope.nn.attention import Probe
-from attnscope.nn.computing import layer_products, threads_for
+from attnscope.nn.machine import layer_products, threads_for
 from attnscope.nn.own_module import OwnModule
 
 

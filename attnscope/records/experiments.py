@@ -11,8 +11,7 @@ A question holds all that its finding depends on, so equal questions have equal 
 from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
 
-from attnscope.records.intervals import Share
-from attnscope.records.measures import CollapseCurve
+from attnscope.records.measures import CollapseCurve, Share
 from attnscope.records.modifications import Group
 from attnscope.records.requests import CountedNews, Request
 from attnscope.records.sites import Stack

@@ -14,9 +14,17 @@ from numpy.typing import NDArray
 from attnscope.counting import csv_text, html_table, plural
 from attnscope.files import replace_file
 from attnscope.records.arrays import frozen_array
-from attnscope.records.intervals import interval_kind, interval_said, intervals_said
 from attnscope.records.maps import HeadMeasures
-from attnscope.records.measures import Estimate, HeadCard, HeadTable, SpecialTokens, bare_table
+from attnscope.records.measures import (
+    Estimate,
+    HeadCard,
+    HeadTable,
+    SpecialTokens,
+    bare_table,
+    interval_kind,
+    interval_said,
+    intervals_said,
+)
 from attnscope.records.requests import CountedNews, Reply, Request
 from attnscope.records.sites import HeadRef
 from attnscope.schemes.measures import ESTIMATED, TEXT_MEASURES

@@ -12,7 +12,7 @@ from pathlib import Path
 from attnscope import __version__
 from attnscope.analysis.batches import Sample
 from attnscope.analysis.corpus_texts import own_texts, read_corpus
-from attnscope.counting import csv_text
+from attnscope.counting import csv_text, shell_line
 from attnscope.errors import SaveError, UserError
 from attnscope.figures.figure import Figure
 from attnscope.figures.spec import Caption
@@ -22,7 +22,6 @@ from attnscope.models import Model
 from attnscope.paths import resources_folder
 from attnscope.records.importance import PartsDone
 from attnscope.records.runs import Evaluated, Finished, Step
-from attnscope.records.shell_words import shell_line
 from attnscope.strict import json_text
 from attnscope.studies.study import Cell, Choices, PaperComparison, Study
 from attnscope.text.tasks import make_task

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from attnscope.codec import At
-from attnscope.nn.computing import map_products, threads_for
+from attnscope.nn.machine import map_products, threads_for
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import DenseBias, ScoreRule, log_weights, scores
 from attnscope.records.maps import SelfCheck

@@ -14,13 +14,13 @@ from attnscope import __version__
 from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.files import replace_file, sweep_temporary
 from attnscope.models.checkpoint import is_model_folder
-from attnscope.models.machine import available_bytes
+from attnscope.models.inputs import patch_tokens
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
-from attnscope.models.pictures import patch_tokens
 from attnscope.nn.building import unfilled_own
 from attnscope.nn.config import check_fits
 from attnscope.nn.embedding_and_head import memory_piece
+from attnscope.nn.machine import available_bytes
 from attnscope.nn.own_module import OwnModule
 from attnscope.paths import resources_folder
 from attnscope.records.plans import BatchCell, BatchRow, FirstBatch

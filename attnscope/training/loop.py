@@ -17,10 +17,10 @@ import torch
 from torch import nn
 
 from attnscope.collector import collect_all, collect_as_usual
-from attnscope.models.machine import choose_device, map_large_blocks
 from attnscope.models.model import Model
 from attnscope.nn.config import count_parameters
 from attnscope.nn.layers import running_kept
+from attnscope.nn.machine import choose_device, map_large_blocks
 from attnscope.records.runs import Evaluated, Finished, Started, Step, TrainingEvent
 from attnscope.schemes.norms import NORMS
 from attnscope.training.batches import batches_of_step

@@ -31,8 +31,8 @@ from attnscope.models.cost import (
     passing_bytes,
     rows_at_once,
 )
-from attnscope.models.machine import available_bytes
 from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.nn.machine import available_bytes
 from attnscope.nn.presets import PRESETS, PUBLISHED
 from attnscope.outside import open_outside
 from attnscope.records.plans import Pace, Plan, PresetRow

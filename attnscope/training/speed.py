@@ -26,8 +26,8 @@ import torch
 
 from attnscope.errors import LoadError, UserError
 from attnscope.models.cost import WEIGHT_BYTES
-from attnscope.models.machine import wait_for
 from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.nn.machine import wait_for
 from attnscope.records.plans import Pace
 from attnscope.schemes.scores import SCORES
 from attnscope.strict import parse_object, read_toml_text

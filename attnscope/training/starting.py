@@ -35,7 +35,6 @@ from attnscope.models.huggingface.config import licence_of, read_config
 from attnscope.models.huggingface.library import find_huggingface
 from attnscope.models.huggingface.opening import read_weights, weight_paths
 from attnscope.models.inputs import check_roles
-from attnscope.models.machine import refuse_too_large
 from attnscope.models.opening import (
     checkpoint_folders,
     demo_models,
@@ -45,6 +44,7 @@ from attnscope.models.opening import (
 )
 from attnscope.nn.building import build_own, unfilled_own
 from attnscope.nn.config import ModelConfig
+from attnscope.nn.machine import refuse_too_large
 from attnscope.nn.own_module import OwnModule
 from attnscope.records.models import DOWNLOAD_PREFIX, is_download
 from attnscope.schemes.objectives import usual_objective

@@ -30,9 +30,9 @@ from attnscope.crash import CrashWriter
 from attnscope.errors import UserError
 from attnscope.hub.shelf import carried_models
 from attnscope.models import Model, demo_models
-from attnscope.models.machine import lost_device
-from attnscope.models.recording.opening import open_source
+from attnscope.models.opening import open_source
 from attnscope.nn.long_work import Stopped, stop_if_unwanted
+from attnscope.nn.machine import lost_device
 from attnscope.records.messages import OPEN_MODEL, TRAINING_MODEL, Failed, Ready, TrainingNews
 from attnscope.records.models import needs_model
 from attnscope.records.requests import Reply, Request, StopWork

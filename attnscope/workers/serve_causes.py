@@ -34,7 +34,7 @@ from attnscope.analysis.model_reading import ask_model
 from attnscope.analysis.watched_pass import predicting_tokens
 from attnscope.errors import UserError
 from attnscope.models import Model
-from attnscope.models.pictures import picture_under
+from attnscope.models.inputs import picture_under
 from attnscope.questions import question_named
 from attnscope.records.causes import (
     AttributeOutput,

@@ -18,11 +18,16 @@ from attnscope.analysis.corpus_texts import (
     read_corpus,
     sample_texts,
 )
-from attnscope.analysis.gold_links import AlignedPair, read_gold_files
-from attnscope.analysis.importance import HeadDivergences, head_pairs
-from attnscope.analysis.pruning_curve import CurveChoices, pruning_curves, removal_steps
+from attnscope.analysis.importance import (
+    CurveChoices,
+    HeadDivergences,
+    head_pairs,
+    pruning_curves,
+    removal_steps,
+)
 from attnscope.analysis.roles import head_card
 from attnscope.analysis.word_alignment import align_trace, links_of_files, links_of_task, own_pairs
+from attnscope.analysis.words import AlignedPair, read_gold_files
 from attnscope.conllu import Tree, read_conllu
 from attnscope.errors import UserError
 from attnscope.last_made import LastMade

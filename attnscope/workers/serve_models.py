@@ -9,8 +9,8 @@ from pathlib import Path
 from attnscope.analysis.measures import measure
 from attnscope.errors import UserError
 from attnscope.models import Model
+from attnscope.models.opening import open_source
 from attnscope.models.pruning import Pruned, pruning, shapes_of
-from attnscope.models.recording.opening import open_source
 from attnscope.models.writing.written import Written, compare_written
 from attnscope.records.experiments import ExperimentNews, Question, RunExperiment
 from attnscope.records.importance import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope.errors import UserError
-from attnscope.models.machine import choose_device
+from attnscope.nn.machine import choose_device
 from attnscope.records.messages import ControlTraining, OpenRun, Progress, RunOpened, StartTraining
 from attnscope.records.plans import (
     BatchShown,

@@ -24,10 +24,9 @@ from attnscope.analysis.positions import position_checks, position_tables
 from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.last_made import LastMade
-from attnscope.models.inputs import joined_text
+from attnscope.models.inputs import joined_text, picture, picture_of_tokens, picture_under
 from attnscope.models.model import N_CONTINUE, Look, Model
 from attnscope.models.network import kl_nats
-from attnscope.models.pictures import picture, picture_of_tokens, picture_under
 from attnscope.nn.long_work import is_heard, stop_if_unwanted, tell
 from attnscope.records.importance import PartsDone
 from attnscope.records.interventions import Interventions, UseMask

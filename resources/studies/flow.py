@@ -28,7 +28,7 @@ from attnscope.analysis.model_adapter import TokenBatch, subject_of
 from attnscope.analysis.watched_pass import read_text
 from attnscope.errors import UserError
 from attnscope.models import Model, load
-from attnscope.nn.computing import exact
+from attnscope.nn.machine import exact
 from attnscope.records.charts import Chart, Series
 from attnscope.records.importance import PartsDone
 from attnscope.studies.making import QUICK, parameters_said, run_folder, train_study

@@ -23,7 +23,7 @@ from attnscope.models.writing.writer import RightTexts, count_right, write_rows
 from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import Writer
 from attnscope.records.importance import PartsDone
-from attnscope.records.intervals import Share, difference_of, has_sign, share_over_seeds
+from attnscope.records.measures import Share, difference_of, has_sign, share_over_seeds
 from attnscope.studies.making import QUICK, run_folder, train_study
 from attnscope.studies.study import Cell, Choices, PaperComparison, Study, StudyCard
 from attnscope.text.examples import Example

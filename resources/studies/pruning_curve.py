@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from attnscope.analysis.batches import Sample, build_batches
-from attnscope.analysis.importance import importance
+from attnscope.analysis.importance import CurveChoices, importance, pruning_curves, removal_steps
 from attnscope.analysis.metrics import Metric, make_metric
 from attnscope.analysis.model_adapter import subject_of
-from attnscope.analysis.pruning_curve import CurveChoices, pruning_curves, removal_steps
 from attnscope.models import Model, load
 from attnscope.records.charts import Chart, Series
 from attnscope.records.importance import Importance, MetricName, PartsDone, PruningCurve, Ranking

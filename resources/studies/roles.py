@@ -23,20 +23,19 @@ from torch import Tensor
 from attnscope.analysis.batches import Sample, build_batches
 from attnscope.analysis.corpus import measure_corpus
 from attnscope.analysis.corpus_texts import Text
-from attnscope.analysis.gold_links import AlignedPair
 from attnscope.analysis.importance import heads_of, learn_gates
 from attnscope.analysis.metrics import make_metric, require_counter
 from attnscope.analysis.model_adapter import Subject, TokenBatch, subject_of
 from attnscope.analysis.roles import find_roles
 from attnscope.analysis.syntax import measure_syntax
+from attnscope.analysis.words import AlignedPair
 from attnscope.conllu import Tree, read_conllu
 from attnscope.models import Model, load
 from attnscope.nn.attention import Probe
 from attnscope.records.charts import Chart, Series
 from attnscope.records.findings import SYNTACTIC_MARGIN, Direction, SyntaxTable
 from attnscope.records.importance import LearnedGates, MetricName, PartsDone
-from attnscope.records.intervals import difference_of, has_sign
-from attnscope.records.measures import CorpusProgress, HeadTable, Role
+from attnscope.records.measures import CorpusProgress, HeadTable, Role, difference_of, has_sign
 from attnscope.records.models import Form
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, Stack
 from attnscope.studies.making import DEMO, halves

@@ -37,8 +37,7 @@ from attnscope.records.arrays import frozen_array
 from attnscope.records.charts import Chart, Series
 from attnscope.records.findings import MANNERS_SAID, SYNTACTIC_MARGIN, SyntaxTable
 from attnscope.records.importance import PartsDone
-from attnscope.records.intervals import difference_of, has_sign
-from attnscope.records.measures import CorpusProgress
+from attnscope.records.measures import CorpusProgress, difference_of, has_sign
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.records.tokens import Token
 from attnscope.studies.making import QUICK, checkpoints_of, run_folder, train_study

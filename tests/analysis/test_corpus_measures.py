@@ -10,8 +10,7 @@ from tiny_models import FORMS, FRENCH, SENTENCE, tiny_model
 from attnscope.analysis.bootstrap import RatioBootstrap, mean_interval
 from attnscope.analysis.corpus import measure_corpus, measure_texts, output_matrices
 from attnscope.analysis.corpus_texts import read_corpus
-from attnscope.analysis.head_sums import HeadSums, build_facts
-from attnscope.analysis.measures import measure
+from attnscope.analysis.measures import HeadSums, build_facts, measure
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.records.measures import MEASURE_NAMES, OFFSET_REACH, CorpusProgress, HeadTable, order_heads
@@ -212,7 +211,7 @@ def test_that_blocks_of_rows_change_no_number(form: str, monkeypatch: pytest.Mon
     model = tiny_model(form)
     texts = [(text, FRENCH) for text in TEXTS] if form == "encoder-decoder" else TEXTS
     whole = measure_texts(model, texts).table
-    monkeypatch.setattr("attnscope.analysis.head_sums.BLOCK_CELLS", 1)
+    monkeypatch.setattr("attnscope.analysis.measures.BLOCK_CELLS", 1)
     np.testing.assert_allclose(measure_texts(model, texts).table.values, whole.values, atol=2e-6)
 
 

@@ -11,12 +11,11 @@ from references import alignment_error_rate
 from tiny_models import tiny_model
 
 from attnscope.analysis.corpus import measure_texts
-from attnscope.analysis.gold_links import AlignedPair, aligned_pairs, read_links
 from attnscope.analysis.metrics import head_alignment
 from attnscope.analysis.roles import find_roles, head_card
 from attnscope.analysis.syntax import measure_syntax
 from attnscope.analysis.word_alignment import measure_alignment
-from attnscope.analysis.words import find_spans, piece_matrix
+from attnscope.analysis.words import AlignedPair, aligned_pairs, find_spans, piece_matrix, read_links
 from attnscope.conllu import Tree, TreeWord, read_conllu
 from attnscope.errors import LoadError, UserError
 from attnscope.models import Model

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnscope.analysis.head_sums import build_facts
+from attnscope.analysis.measures import build_facts
 from attnscope.records.tokens import Token
 
 

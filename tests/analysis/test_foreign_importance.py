@@ -8,10 +8,9 @@ import torch
 from hf_folders import make, save_folder
 
 from attnscope.analysis.batches import build_batches, text_losses
-from attnscope.analysis.importance import importance
+from attnscope.analysis.importance import importance, pruning_curve
 from attnscope.analysis.influence import relevance, rollout
 from attnscope.analysis.model_adapter import TensorGates, subject_of
-from attnscope.analysis.pruning_curve import pruning_curve
 from attnscope.errors import UserError
 from attnscope.models import Model, load
 

@@ -6,7 +6,6 @@ import torch
 from references import alignment_error_rate, detect, pattern, word_weights
 from tiny_models import SENTENCE, target_of, tiny_model
 
-from attnscope.analysis import head_sums as head_sums_file
 from attnscope.analysis import measures as measures_file
 from attnscope.analysis.induction_score import induction_stripe
 from attnscope.analysis.measures import measure, measure_heads, measured_grids, row_entropy
@@ -19,6 +18,7 @@ from attnscope.records.interventions import RemoveEdge
 from attnscope.records.maps import HeadMeasures
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token
+from attnscope.schemes.measures import TEXT_MEASURES
 from attnscope.trace import record as weights_file
 
 # The fixture of the literature's definitions, worked out by hand.
@@ -119,7 +119,7 @@ def test_that_measures_equal_a_slow_float64_version(form: str, monkeypatch: pyte
             previous = [rows[i][i - 1] for i in words if i > 0]
             assert m.previous == pytest.approx(sum(previous) / len(previous), abs=1e-5)
             assert m.diagonal == pytest.approx(sum(rows[i][i] for i in words) / len(words), abs=1e-5)
-    monkeypatch.setattr("attnscope.analysis.head_sums.BLOCK_CELLS", 1)
+    monkeypatch.setattr("attnscope.analysis.measures.BLOCK_CELLS", 1)
     for fast, slow in zip(found, measure(trace), strict=True):
         assert fast.head == slow.head
         assert fast.entropy == pytest.approx(slow.entropy, nan_ok=True)
@@ -202,8 +202,12 @@ def test_that_maps_laid_out_once_give_the_same_thumbnails_and_measures(
             assert np.abs(grid.levels.astype(int) - expected.levels).max() <= 1  # the last bit, rounded
             np.testing.assert_allclose(grid.peaks, expected.peaks, rtol=1e-5)
         assert measures == measure(trace)
-    monkeypatch.setattr(measures_file, "BLOCK_CELLS", 0)
-    assert measured_grids(trace, 4)[1] == measures
+    monkeypatch.setattr(measures_file, "BLOCK_CELLS", 0)  # too large to be laid out, read row by row
+    assert measured_grids(trace, 4)[1] == measure(trace)
+    for found, expected in zip(measure(trace), measures, strict=True):
+        assert found.head == expected.head
+        for name in TEXT_MEASURES:
+            assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-5, nan_ok=True)
 
 
 def test_that_layers_are_measured_together_only_where_their_masks_are_alike() -> None:
@@ -226,7 +230,7 @@ def test_that_the_reply_to_a_text_lays_each_map_out_once(monkeypatch: pytest.Mon
         return log_weights(*rest, **named)  # type: ignore[arg-type]
 
     trace = tiny_model("decoder").trace(SENTENCE)
-    for module in (measures_file, head_sums_file, weights_file):
+    for module in (measures_file, weights_file):
         monkeypatch.setattr(module, "log_weights", counting)
     measured_grids(trace, 96)
     assert len(calls) == len(trace.sites)

@@ -6,10 +6,15 @@ from references import alignment_error_rate
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
 from attnscope.analysis.batches import build_batches, token_losses
-from attnscope.analysis.importance import importance
+from attnscope.analysis.importance import (
+    CurveChoices,
+    importance,
+    pruning_curve,
+    pruning_curves,
+    removal_steps,
+)
 from attnscope.analysis.metrics import make_metric
 from attnscope.analysis.model_adapter import subject_of
-from attnscope.analysis.pruning_curve import CurveChoices, pruning_curve, pruning_curves, removal_steps
 from attnscope.errors import UserError
 from attnscope.records.importance import METRICS, RANKINGS, CurveSoFar, Importance, PartsDone, PruningCurve
 from attnscope.records.sites import NO_GATES, Gates

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnscope.analysis.head_sums import HeadSums, build_facts
+from attnscope.analysis.measures import HeadSums, build_facts
 from attnscope.analysis.roles import find_roles, head_card, place_of
 from attnscope.records.measures import MEASURE_NAMES, N_TELLING, OFFSET_REACH, HeadTable
 from attnscope.records.sites import HeadRef

@@ -11,7 +11,6 @@ from tiny_models import FRENCH, SENTENCE, tiny_model
 import attnscope as at
 from attnscope.analysis import word_alignment
 from attnscope.analysis.corpus_texts import hand_aligned, own_texts
-from attnscope.analysis.gold_links import AlignedPair, aligned_pairs, everyday_pairs, read_gold_files
 from attnscope.analysis.roles import find_roles, head_card
 from attnscope.analysis.word_alignment import (
     align_trace,
@@ -21,6 +20,7 @@ from attnscope.analysis.word_alignment import (
     own_pairs,
     word_spans,
 )
+from attnscope.analysis.words import AlignedPair, aligned_pairs, everyday_pairs, read_gold_files
 from attnscope.errors import UserError
 from attnscope.records.findings import AlignmentTable, GoldFiles
 

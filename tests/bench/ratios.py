@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from attnscope.models.machine import wait_for
+from attnscope.nn.machine import wait_for
 
 VOCAB_SIZE = 4096
 """Smaller than the presets', so that the output layer does not hide what attention costs."""

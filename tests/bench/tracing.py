@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from attnscope.models.machine import choose_device
+from attnscope.nn.machine import choose_device
 from attnscope.nn.presets import PRESETS
 from attnscope.nn.transformer import Transformer, build_transformer
 from attnscope.records.sites import NO_GATES, Site

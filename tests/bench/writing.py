@@ -25,8 +25,8 @@ import torch
 from attnscope.counting import plural
 from attnscope.models import Model, ModelCard, load
 from attnscope.models.huggingface.library import import_transformers
-from attnscope.models.machine import choose_device
 from attnscope.models.own import OwnNetwork
+from attnscope.nn.machine import choose_device
 from attnscope.nn.presets import PRESETS
 from attnscope.nn.transformer import build_transformer
 from attnscope.records.outputs import WriteSettings

@@ -10,7 +10,7 @@ import torch
 
 from attnscope.cli.main import MENDABLE, run_guarded
 from attnscope.models import Model
-from attnscope.models.machine import lost_device
+from attnscope.nn.machine import lost_device
 from attnscope.records.messages import Failed, LoadModel, ModelLoaded, TraceText
 from attnscope.training import parse_recipe, read_run
 from attnscope.training.loop import TrainingRun

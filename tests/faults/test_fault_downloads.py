@@ -9,7 +9,7 @@ from session_samples import Desk, info, states_of
 from attnscope.cli.main import main
 from attnscope.errors import LoadError
 from attnscope.models.huggingface import library
-from attnscope.models.recording.opening import open_named
+from attnscope.models.opening import open_named
 from attnscope.records.messages import Failed, LoadModel
 from attnscope.records.models import ShelfRow, ShelfShown, ShowShelf, on_this_machine, unlisted
 from attnscope.settings import Settings

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from attnscope.counting import shell_line
 from attnscope.errors import SaveError
 from attnscope.files import replace_file, replace_folder
-from attnscope.records.shell_words import shell_line
 
 
 class Busy:

@@ -197,8 +197,8 @@ _OWN = {
     "viewmodels/help_pages.py",
     "viewmodels/tours/tours.py",
     "workers/serve_tokens.py",
-    "models/machine.py",  # /proc/meminfo
-    "models/pruning/huggingface.py",  # what it wrote itself, in a temporary folder
+    "nn/machine.py",  # /proc/meminfo
+    "models/huggingface/pruning.py",  # what it wrote itself, in a temporary folder
     "hub/fetching.py",  # parts of files that it wrote itself, against their checksums
     "training/run.py",  # what it appended itself is cut
     "viewmodels/training/sweeping.py",  # writes

@@ -19,7 +19,7 @@ from attnscope.records.experiments import (
     ProbeLayer,
     ProbeQuestion,
 )
-from attnscope.records.intervals import Share
+from attnscope.records.measures import Share
 from attnscope.workers.experiments.probing import asked_sentences, probe_model
 
 LAB = LABS["Probing"]

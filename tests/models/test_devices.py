@@ -5,8 +5,7 @@ import torch
 from second_device import second_device
 
 from attnscope.errors import UserError
-from attnscope.models.machine import choose_device, wait_for
-from attnscope.nn.computing import exact, has_double
+from attnscope.nn.machine import choose_device, exact, has_double, wait_for
 from attnscope.nn.pooling import read_padded
 from attnscope.trace.record import poolable
 from attnscope.training import descent

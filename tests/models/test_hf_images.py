@@ -17,7 +17,7 @@ from attnscope.models.huggingface.inputs import (
     prepared_pixels,
     read_preparation,
 )
-from attnscope.models.pictures import patch_tokens
+from attnscope.models.inputs import patch_tokens
 from attnscope.text.pictures import decode_picture, read_picture
 
 RAMP = (

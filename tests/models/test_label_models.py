@@ -16,7 +16,7 @@ from attnscope.models.checkpoint import read_model_folder
 from attnscope.models.cost import count_cost
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
-from attnscope.models.pruning.prune import prune
+from attnscope.models.pruning import prune
 from attnscope.nn.building import build_own
 from attnscope.nn.masks import graph_mask
 from attnscope.records.sites import GateTable, is_self_attention

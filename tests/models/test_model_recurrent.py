@@ -19,7 +19,7 @@ from attnscope.analysis.rank_collapse import rank_collapse
 from attnscope.errors import RecipeError, UserError
 from attnscope.models import Model
 from attnscope.models.cost import own_cost
-from attnscope.models.pruning.prune import prune_module
+from attnscope.models.pruning import prune_module
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.masks import Dense

@@ -11,7 +11,7 @@ import attnscope as at
 from attnscope.errors import UserError
 from attnscope.models.cost import own_cost
 from attnscope.models.model import Model
-from attnscope.models.pruning.prune import prune_module
+from attnscope.models.pruning import prune_module
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.masks import graph_mask

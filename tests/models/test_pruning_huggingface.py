@@ -15,8 +15,7 @@ from attnscope.errors import LoadError, UserError
 from attnscope.models import Model, load
 from attnscope.models.huggingface.head import said
 from attnscope.models.huggingface.library import joined_threads
-from attnscope.models.pruning import prune, shapes_of
-from attnscope.models.pruning.huggingface import (
+from attnscope.models.huggingface.pruning import (
     HEADS_KEY,
     Case,
     family_of,
@@ -28,7 +27,7 @@ from attnscope.models.pruning.huggingface import (
     prune_pretrained,
     takes_target,
 )
-from attnscope.models.pruning.prune import prove_equal, random_ids, random_pictures
+from attnscope.models.pruning import prove_equal, prune, random_ids, random_pictures, shapes_of
 from attnscope.records.sites import Gates
 
 pytestmark = pytest.mark.slow

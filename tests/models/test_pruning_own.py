@@ -13,14 +13,15 @@ from attnscope.cli.model_tables import sites_table
 from attnscope.errors import SaveError, UserError
 from attnscope.models import Model, load
 from attnscope.models.own import OwnNetwork
-from attnscope.models.pruning import prune, shapes_of
-from attnscope.models.pruning.prune import (
+from attnscope.models.pruning import (
     compare_speed,
     original_heads,
     prove_equal,
+    prune,
     prune_module,
     random_ids,
     require_proof,
+    shapes_of,
 )
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import count_parameters
@@ -158,7 +159,7 @@ def test_that_a_model_which_says_something_else_is_not_to_be_had(monkeypatch: py
         smaller.tokens.weight.data[3] += 0.01
         return smaller
 
-    monkeypatch.setattr(importlib.import_module("attnscope.models.pruning.prune"), "prune_module", spoil)
+    monkeypatch.setattr(importlib.import_module("attnscope.models.pruning"), "prune_module", spoil)
     model = tiny_model("decoder")
     with pytest.raises(SaveError, match="Nothing was saved: the output of the pruned model differs"):
         prune_model(model, gates_of(model, "one head"), text=SENTENCE)

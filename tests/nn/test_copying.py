@@ -16,7 +16,7 @@ from attnscope.analysis.attribution import attribute_logits
 from attnscope.errors import UserError
 from attnscope.models.cost import BatchShape, activation_bytes, own_cost
 from attnscope.models.own import OwnNetwork
-from attnscope.models.pruning.prune import prune_module
+from attnscope.models.pruning import prune_module
 from attnscope.models.writing.translating import translate_texts
 from attnscope.nn.building import build_own
 from attnscope.nn.cache import KeyValueCache

@@ -15,7 +15,7 @@ import attnscope as at
 from attnscope.analysis.model_adapter import own_subject
 from attnscope.errors import UserError
 from attnscope.models.cost import BatchShape, activation_bytes, own_cost
-from attnscope.models.pruning.prune import prune_module
+from attnscope.models.pruning import prune_module
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.transformer import build_transformer

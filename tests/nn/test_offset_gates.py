@@ -13,7 +13,7 @@ from tiny_models import SENTENCE, target_of, tiny_model
 import attnscope as at
 from attnscope.models import Model
 from attnscope.models.cost import BatchShape, activation_bytes
-from attnscope.models.pruning.prune import prune_module
+from attnscope.models.pruning import prune_module
 from attnscope.nn.building import build_own
 from attnscope.nn.cache import KeyValueCache
 from attnscope.nn.config import ModelConfig, count_parameters

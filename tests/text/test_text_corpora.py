@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from attnscope.analysis.corpus_texts import read_corpus
-from attnscope.analysis.gold_links import read_gold_files
+from attnscope.analysis.words import read_gold_files
 from attnscope.cli.translate import read_parallel_files
 from attnscope.errors import LoadError, RecipeError
 from attnscope.records.findings import GoldFiles

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 import attnscope
 from attnscope.errors import LoadError, SaveError, UserError
-from attnscope.models.recording.opening import open_recording, open_source
+from attnscope.models.opening import open_recording, open_source
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule
 from attnscope.records.sites import Gates, HeadRef

@@ -10,18 +10,17 @@ from references import repeated_random_ids
 
 import attnscope as at
 from attnscope.analysis.corpus import measure_corpus
-from attnscope.analysis.gold_links import AlignedPair, everyday_pairs
 from attnscope.analysis.induction_score import repeated_rows
 from attnscope.analysis.metrics import bleu
 from attnscope.analysis.word_alignment import measure_alignment
+from attnscope.analysis.words import AlignedPair, everyday_pairs
 from attnscope.cli.card import about_alignment, measure_exactness, pair_of
 from attnscope.files import check_manifest
 from attnscope.models import Model, demo_models, load
 from attnscope.models.opening import demo_folder
 from attnscope.models.writing.translating import translate_texts
 from attnscope.records.findings import AlignmentTable
-from attnscope.records.intervals import with_interval
-from attnscope.records.measures import HeadTable
+from attnscope.records.measures import HeadTable, with_interval
 from attnscope.records.outputs import WriteSettings
 from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task

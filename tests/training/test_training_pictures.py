@@ -10,8 +10,8 @@ import torch
 import attnscope as at
 from attnscope.analysis.importance import importance
 from attnscope.errors import LoadError, RecipeError, UserError
+from attnscope.models.inputs import picture_of_tokens
 from attnscope.models.model import Model
-from attnscope.models.pictures import picture_of_tokens
 from attnscope.nn.embedding_and_head import patch_numbers
 from attnscope.records.maps import Picture
 from attnscope.shapes import drawn_picture

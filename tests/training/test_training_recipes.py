@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from attnscope.models import load
-from attnscope.models.pictures import picture_of_tokens
+from attnscope.models.inputs import picture_of_tokens
 from attnscope.paths import resources_folder
 from attnscope.records.runs import Evaluated, Finished, Step
 from attnscope.records.sites import labelled_head

@@ -37,9 +37,8 @@ from torch.nn import functional
 from attnscope.errors import LoadError, UserError
 from attnscope.models.huggingface.config import SpecialIds, read_processor
 from attnscope.models.huggingface.tokenizer_files import HuggingFaceVocabulary
-from attnscope.models.inputs import Inputs, begun
+from attnscope.models.inputs import MAX_FIRST, Inputs, begun, patch_tokens
 from attnscope.models.network import TokensById
-from attnscope.models.pictures import MAX_FIRST, patch_tokens
 from attnscope.records.maps import Picture
 from attnscope.records.models import Form
 from attnscope.records.tokens import Token, Tokens, typed_segments

@@ -56,12 +56,12 @@ from attnscope.models.huggingface.library import (
     library_faults,
 )
 from attnscope.models.huggingface.network import Abilities, HuggingFaceNetwork, can_cache, takes_argument
+from attnscope.models.huggingface.pruning import fitted_class
 from attnscope.models.huggingface.site_map import Attached, attach
 from attnscope.models.huggingface.tokenizer_files import HuggingFaceVocabulary, check_ids, read_vocabulary
-from attnscope.models.machine import available_bytes
-from attnscope.models.pruning.huggingface import fitted_class
 from attnscope.nn.edits import Call, QuietProbe
 from attnscope.nn.long_work import stoppable, tell
+from attnscope.nn.machine import available_bytes
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import SiteKey, labelled_head
 from attnscope.strict import as_object, read_json

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.errors import UserError
-from attnscope.nn.computing import exact
+from attnscope.nn.machine import exact
 
 N_SOURCE, N_TARGET, N_PADDED = 9, 5, 2
 N_SAMPLES = 4000

@@ -22,7 +22,7 @@ from attnscope.schemes.registry import Scheme
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnscope.analysis.head_sums import Facts, HeadSums
+    from attnscope.analysis.measures import Facts, HeadSums
 
 
 class RowBlock:

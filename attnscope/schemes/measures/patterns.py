@@ -16,7 +16,7 @@ from attnscope.schemes.measures.measure import Measure, RowBlock, share_of
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnscope.analysis.head_sums import HeadSums
+    from attnscope.analysis.measures import HeadSums
 
 
 def repeats(block: RowBlock) -> "Tensor":

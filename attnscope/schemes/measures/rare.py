@@ -8,7 +8,7 @@ from attnscope.schemes.measures.measure import Measure
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnscope.analysis.head_sums import HeadSums
+    from attnscope.analysis.measures import HeadSums
 
 
 class Rare(Measure):

@@ -7,7 +7,7 @@ from attnscope.schemes.measures.measure import Measure, share_of
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnscope.analysis.head_sums import HeadSums
+    from attnscope.analysis.measures import HeadSums
 
 
 class Separator(Measure):

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from attnscope.counting import plural, short_number
 from attnscope.records.findings import AlignmentTable
 from attnscope.records.importance import Importance, Ranking
-from attnscope.records.intervals import with_interval
 from attnscope.records.maps import HeadMeasures, SiteGrid
 from attnscope.records.measures import (
     CORPUS_MEASURES,
@@ -24,6 +23,7 @@ from attnscope.records.measures import (
     Estimate,
     HeadCard,
     HeadTable,
+    with_interval,
 )
 from attnscope.records.messages import Traced
 from attnscope.records.sites import HeadRef, Site, Stack

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 
 from attnscope import paths
+from attnscope.counting import shell_line
 from attnscope.records.interventions import Interventions, UseMask, interventions_as_json, rows_as_text
-from attnscope.records.shell_words import shell_line
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.viewmodels.compare.difference import Way
 from attnscope.viewmodels.compare.sides import Side, SideWish

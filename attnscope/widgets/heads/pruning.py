@@ -32,7 +32,7 @@ from attnscope.figures.style import type_px
 from attnscope.figures.views.curves import CurvesFigure
 from attnscope.files import replace_file
 from attnscope.records.importance import RANKINGS, PruneShape, Ranking
-from attnscope.records.intervals import interval_said
+from attnscope.records.measures import interval_said
 from attnscope.viewmodels.heads.pruning import (
     MAX_TEXTS,
     METRIC_NAMES,

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 from attnscope.counting import short_number
 from attnscope.figures.colours import series_colour
 from attnscope.records.importance import UNITS, CurvePoint, PruningCurve
-from attnscope.records.intervals import interval_said
+from attnscope.records.measures import interval_said
 from attnscope.records.sites import STACKS, HeadRef, Stack
 from attnscope.viewmodels.heads.pruning import (
     METRIC_NAMES,

@@ -33,7 +33,7 @@ from attnscope.models import load
 from attnscope.models.model import Model
 from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.records.experiments import ExperimentNews, ProbeFinding, ProbeLayer, ProbeQuestion, WordPiece
-from attnscope.records.intervals import Share
+from attnscope.records.measures import Share
 from attnscope.records.tokens import Token
 from attnscope.text.corpora import TaggedText, first_pieces, read_tagged, tagged_example
 from attnscope.text.tasks import make_task

@@ -7,8 +7,8 @@ score on the way is one of short sentences.
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from attnscope.analysis.gold_links import everyday_pairs
 from attnscope.analysis.metrics import BleuScore, bleu, by_length, matched_ngrams, require_counter
+from attnscope.analysis.words import everyday_pairs
 from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.models import load

@@ -25,11 +25,7 @@ from attnscope.files import replace_folder
 from attnscope.models.checkpoint import ModelCard, fill_model_folder, without_closed
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.huggingface.proof import example_of
-from attnscope.models.inputs import Inputs
-from attnscope.models.network import Network
-from attnscope.models.own import OwnNetwork
-from attnscope.models.pictures import noise_pictures
-from attnscope.models.pruning.huggingface import (
+from attnscope.models.huggingface.pruning import (
     Removal,
     RemovalPlan,
     SitePlan,
@@ -40,6 +36,9 @@ from attnscope.models.pruning.huggingface import (
     require_removal,
     weights_file_bytes,
 )
+from attnscope.models.inputs import Inputs, noise_pictures
+from attnscope.models.network import Network
+from attnscope.models.own import OwnNetwork
 from attnscope.nn.building import empty_own
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.kept_heads import HeadLayout, KeptHeads, site_name
