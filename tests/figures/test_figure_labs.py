@@ -1,5 +1,6 @@
 """The maps and charts of the labs: colours of cells, places on a logarithmic axis, numbers in tables."""
 
+from dataclasses import replace
 from itertools import pairwise
 from xml.etree import ElementTree
 
@@ -16,9 +17,11 @@ from attnscope.figures.paint_cells import paint_cells
 from attnscope.figures.paint_chart import name_lines, names_high, paint_chart, parted, words_apart
 from attnscope.figures.style import text_width
 from attnscope.figures.views.lab import picture_places, row_sizes
-from attnscope.labs.rank_collapse import CollapseChoice, collapse, collapse_cells
+from attnscope.labs import LABS
 from attnscope.records.charts import CellMap
 from attnscope.records.tokens import Token
+
+LAB = LABS["Rank collapse"]
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 RECT = QRectF(0, 0, 300, 300)
@@ -125,8 +128,8 @@ def test_that_every_value_of_a_map_is_in_the_table_and_the_forbidden_are_empty()
 
 
 def test_that_the_stream_of_a_collapse_keeps_its_numbers() -> None:
-    shown = collapse(CollapseChoice(n_layers=2, d_model=64, layer=1))
-    stream, likeness = collapse_cells(shown)
+    shown = LAB.resolve(replace(LAB.example, n_layers=2, d_model=64, layer=1))
+    stream, likeness = LAB.cells(shown)
     assert (stream.values == shown.stream[:, :32]).all()
     assert stream.limit == pytest.approx(np.abs(shown.stream[:, :32]).max())
     assert (likeness.values == shown.likeness).all()

@@ -1,7 +1,9 @@
 """The lab of BLEU: what it asks, what it tells of a finding, and the numbers that were published."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +11,6 @@ import pytest
 from attnscope.errors import UserError
 from attnscope.fields import with_texts, with_values
 from attnscope.labs import LABS
-from attnscope.labs.bleu import PUBLISHED, Bleu, BleuChoice, Scored, score
 from attnscope.records.experiments import (
     BleuFinding,
     BleuNumbers,
@@ -57,9 +58,7 @@ TEXTS = (
 )
 
 
-def told(
-    *, is_exact: bool = True, low: float = 30.0, error: str = "", **wishes: object
-) -> tuple[BleuChoice, Scored]:
+def told(*, is_exact: bool = True, low: float = 30.0, error: str = "", **wishes: object) -> tuple[Any, Any]:
     found = BleuFinding(
         question=BleuQuestion(model="folder abc"),
         name="tiny",
@@ -78,12 +77,12 @@ def told(
         n_total=9,
         error=error,
     )
-    choice = with_values(BleuChoice(answer=answer), wishes)
-    return choice, score(choice)
+    choice = with_values(replace(LAB.example, answer=answer), wishes)
+    return choice, LAB.resolve(choice)
 
 
 def test_that_the_open_translator_is_asked_and_english_french_without_one() -> None:
-    choice = BleuChoice()
+    choice = LAB.example
     assert LAB.question(choice, TRANSLATOR) == BleuQuestion(model="folder abc")
     for opened in (None, OpenModel(key="x"), OpenModel(key="x", translates=True, is_toy=True)):
         assert LAB.question(choice, opened) == BleuQuestion()
@@ -92,7 +91,7 @@ def test_that_the_open_translator_is_asked_and_english_french_without_one() -> N
 def test_that_a_model_of_few_words_is_asked_about_a_file_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("a b\tb a\n")
-    choice = with_values(BleuChoice(), {"file": str(path), "held_out": 0.05})
+    choice = with_values(LAB.example, {"file": str(path), "held_out": 0.05})
     toy = OpenModel(key="toy", translates=True, is_toy=True)
     first = LAB.question(choice, toy)
     assert (first.model, first.file, first.held_out) == ("toy", str(path), 0.05)
@@ -103,14 +102,14 @@ def test_that_a_model_of_few_words_is_asked_about_a_file_of_ones_own(tmp_path: P
 
 
 def test_that_beams_and_held_out_count_only_where_they_are_used() -> None:
-    many = with_texts(BleuChoice(), ["n_beams=8", "held_out=0.1"])
-    assert LAB.question(many, None) == LAB.question(BleuChoice(), None)
+    many = with_texts(LAB.example, ["n_beams=8", "held_out=0.1"])
+    assert LAB.question(many, None) == LAB.question(LAB.example, None)
     assert LAB.question(with_texts(many, ["way=beams"]), None).n_beams == 8
 
 
 def test_that_a_file_that_is_not_there_is_refused() -> None:
     with pytest.raises(UserError, match="no file"):
-        with_texts(BleuChoice(), ["file=/nowhere/pairs.tsv"])
+        with_texts(LAB.example, ["file=/nowhere/pairs.tsv"])
 
 
 def test_that_a_finding_is_told_with_interval_precisions_and_words() -> None:
@@ -148,23 +147,23 @@ def test_that_the_map_has_the_n_grams_of_the_sentence_that_is_chosen() -> None:
     assert "a dog → un chien" in cells.note
     choice, shown = told(sentence=200)
     assert shown.text == TEXTS[1]  # the last there is
-    fields = {field.name: field for field in Bleu.example.__dataclass_fields__["sentence"].metadata.values()}
+    fields = {field.name: field for field in LAB.example.__dataclass_fields__["sentence"].metadata.values()}
     assert all(field.shown(choice) == 2 for field in fields.values())
 
 
 def test_that_the_published_numbers_are_those_of_the_papers() -> None:
-    table = {name: (german, french) for name, german, french in PUBLISHED}
-    assert table["Transformer base"] == (27.3, 38.1)
-    assert table["Transformer big"] == (28.4, 41.8)
-    assert table["RNNsearch"][1] == 28.45
     _, shown = told()
     beside, precisions, by_length = LAB.charts(shown)
     assert beside.x_names[0] == "here"
-    assert len(beside.x_names) == 1 + len(PUBLISHED)
     lines = {series.name: series for series in beside.series}
     assert lines["here"].ys.tolist() == [40.25]
     assert lines["interval"].ys.tolist() == [30.0, 50.0]
-    assert lines["en–fr"].ys.tolist()[-2:] == [38.1, 41.8]
-    assert lines["en–de"].ys.tolist()[-2:] == [27.3, 28.4]
+    published = zip(beside.x_names[1:], lines["en–de"].ys, lines["en–fr"].ys, strict=True)
+    table = {name: (german, french) for name, german, french in published}
+    assert table["Transf. base"] == (27.3, 38.1)
+    assert table["Transf. big"] == (28.4, 41.8)
+    assert table["RNNsearch"][1] == 28.45
+    assert len(table) == 5
+    assert lines["en–fr"].xs.tolist() == [2.0, 3.0, 4.0, 5.0, 6.0]
     assert precisions.series[-1].ys.tolist() == [80.0, 60.0, 40.0, 20.0]
     assert by_length.x_names == ("1–5",)

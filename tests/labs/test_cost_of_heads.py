@@ -13,15 +13,14 @@ from attnscope.labs.cost_of_heads import (
     LENGTHS,
     N_RUNS,
     WIDTHS,
-    CostOfHeads,
-    HeadsChoice,
     HeadsPoint,
     attend_heads,
-    cost_heads,
     count_products,
     interval_of,
     time_heads,
 )
+
+LAB = LABS["Cost of heads"]
 
 
 def slow_attention(x: np.ndarray, matrices: np.ndarray, n_heads: int) -> tuple[np.ndarray, int, int]:
@@ -68,7 +67,7 @@ def test_that_output_and_counts_equal_a_slow_version(n_heads: int) -> None:
 @pytest.mark.parametrize("n_tokens", LENGTHS)
 @pytest.mark.parametrize("d_model", WIDTHS)
 def test_that_products_do_not_depend_on_the_heads_and_exponentials_do(n_tokens: int, d_model: int) -> None:
-    shown = cost_heads(HeadsChoice(n_tokens=n_tokens, d_model=d_model))
+    shown = LAB.resolve(replace(LAB.example, n_tokens=n_tokens, d_model=d_model))
     assert set(shown.products) == {float(4 * n_tokens * d_model**2 + 2 * n_tokens**2 * d_model)}
     assert list(shown.exponentials) == [h * n_tokens**2 for h in HEADS]
     assert all(d_model % h == 0 for h in HEADS)
@@ -88,15 +87,15 @@ def quick(_sizes: tuple[int, int]) -> Iterator[HeadsPoint]:
 
 
 def test_that_measured_ratios_are_told_and_unmeasured_ones_are_not() -> None:
-    choice = HeadsChoice(n_heads=8)
-    assert "0 of 6 numbers of heads" in cost_heads(choice).words.sentence
-    told = cost_heads(replace(choice, points=tuple(quick(choice.sizes)))).words.sentence
+    choice = replace(LAB.example, n_heads=8)
+    assert "0 of 6 numbers of heads" in LAB.resolve(choice).words.sentence
+    told = LAB.resolve(replace(choice, points=tuple(quick(choice.sizes)))).words.sentence
     assert "products take 1.00 times as long as with one head, the whole pass 1.61 times" in told
-    charts = CostOfHeads().charts(cost_heads(replace(choice, points=tuple(quick(choice.sizes)))))
+    charts = LAB.charts(LAB.resolve(replace(choice, points=tuple(quick(choice.sizes)))))
     bars = [one for one in charts[0].series if one.style == "whiskers"]
     assert len(bars) == 2 * len(HEADS)
     assert list(bars[0].ys) == pytest.approx([1.11, 1.17])
-    assert CostOfHeads().drag(choice, 11.0, 0.0, is_start=True).n_heads == 8
+    assert LAB.drag(choice, 11.0, 0.0, is_start=True).n_heads == 8
 
 
 def test_that_every_number_of_heads_is_measured() -> None:

@@ -8,24 +8,20 @@ import numpy as np
 import pytest
 import torch
 
-from attnscope.labs.embeddings import (
-    PUBLISHED,
-    SHARES,
-    SIZES,
-    EmbeddingChoice,
-    Embeddings,
-    dropped,
-    embed,
-    expected_variance,
-)
+from attnscope.labs import LABS
 from attnscope.nn.config import count_parameters
 from attnscope.nn.presets import PRESETS
 
-LAB = Embeddings()
+LAB = LABS["Embeddings and dropout"]
+SIZES = tuple(2**k for k in range(3, 13))
+"""The widths that the lab tries."""
+SHARES = tuple(k / 20 for k in range(19))
+"""The shares that it drops."""
+TIED = ("transformer-base", "transformer-big", "gpt-2-large", "gpt-2-xl", "gpt-3")
 
 
 def test_that_a_position_is_as_long_as_plain_loops_say_and_an_embedding_about_1() -> None:
-    shown = embed(EmbeddingChoice())
+    shown = LAB.resolve(LAB.example)
     for at, d in enumerate(SIZES[:5]):
         norms = []
         for t in range(64):
@@ -40,22 +36,26 @@ def test_that_a_position_is_as_long_as_plain_loops_say_and_an_embedding_about_1(
 
 @pytest.mark.parametrize("seed", [0, 1, 7])
 def test_that_scaled_embeddings_are_root_2_times_as_long_as_positions_at_any_width(seed: int) -> None:
-    scaled, plain = (series.ys for series in LAB.charts(embed(EmbeddingChoice(seed=seed)))[1].series)
+    scaled, plain = (
+        series.ys for series in LAB.charts(LAB.resolve(replace(LAB.example, seed=seed)))[1].series
+    )
     np.testing.assert_allclose(scaled[3:], math.sqrt(2), rtol=0.02)
     np.testing.assert_allclose(plain[3:], np.sqrt(2 / np.array(SIZES[3:])), rtol=0.02)
 
 
-@pytest.mark.parametrize("one", PUBLISHED, ids=lambda one: one.name)
-def test_that_published_sizes_are_those_of_the_presets_tied_and_not(one) -> None:
-    config = PRESETS[one.name]
-    assert (config.vocab_size, config.d_model, config.tie_embeddings) == (one.vocab_size, one.d_model, True)
-    assert count_parameters(config).total == one.n_tied
+@pytest.mark.parametrize("name", TIED)
+def test_that_published_sizes_are_those_of_the_presets_tied_and_not(name: str) -> None:
+    config = PRESETS[name]
+    n_tied, n_table = count_parameters(config).total, config.vocab_size * config.d_model
     untied = count_parameters(replace(config, tie_embeddings=False)).total
-    at = PUBLISHED.index(one)
-    drawn = LAB.charts(embed(EmbeddingChoice()))[2].series[at]
+    assert config.tie_embeddings
+    drawn = LAB.charts(LAB.resolve(LAB.example))[2].series[TIED.index(name)]
+    assert name.endswith(drawn.name)
+    assert drawn.xs[0] == n_tied
+    assert drawn.ys[0] == pytest.approx(n_table / (n_table + n_tied), rel=1e-12)
     # an output layer of its own may have a bias of a number for each piece besides
-    assert untied - one.n_tied in (one.n_table, one.n_table + one.vocab_size)
-    assert drawn.ys[0] == pytest.approx((untied - one.n_tied) / untied, rel=2e-3)
+    assert untied - n_tied in (n_table, n_table + config.vocab_size)
+    assert drawn.ys[0] == pytest.approx((untied - n_tied) / untied, rel=2e-3)
 
 
 @pytest.mark.parametrize("p", [0.0, 0.05, 0.5, 0.9])
@@ -68,27 +68,38 @@ def test_that_the_variance_under_dropout_is_that_of_a_slow_count(p: float) -> No
     mean = sum(found) / n
     variance = sum((y - mean) ** 2 for y in found) / n
     assert mean == pytest.approx(0.5, abs=5 * math.sqrt(variance / n))
-    assert float(expected_variance(np.array(p))) == pytest.approx(variance, rel=0.06)
-    at, shown = SHARES.index(p), embed(EmbeddingChoice(dropout=p))
+    at, shown = SHARES.index(p), LAB.resolve(replace(LAB.example, dropout=p))
+    theory = LAB.charts(shown)[4].series[0]
+    assert (theory.name, theory.xs[at]) == ("theory", p)
+    assert theory.ys[at] == pytest.approx(variance, rel=0.06)
     assert shown.rescaled.variance[at] == pytest.approx(variance, rel=0.08)
     assert shown.rescaled.mean[at] == pytest.approx(shown.kept.mean[at] / (1 - p), rel=1e-12)
 
 
-def test_that_what_is_kept_times_the_factor_is_what_torch_gives() -> None:
-    x = torch.linspace(-2.0, 3.0, 1001, dtype=torch.float64)
-    given = torch.nn.functional.dropout(x, 0.25, training=True)
-    chance = torch.where(given == 0.0, 0.0, 1.0).numpy()  # as torch drew
-    np.testing.assert_allclose(dropped(x.numpy(), chance, 0.25) / 0.75, given.numpy(), rtol=1e-12)
+@pytest.mark.parametrize("p", [0.05, 0.25, 0.9])
+def test_that_what_is_kept_times_the_factor_is_as_torch_drops(p: float) -> None:
+    """On the numbers that the lab draws, where those are kept that its chances keep."""
+    drawn = np.random.default_rng(3)
+    x = 0.5 + drawn.standard_normal(20_000)
+    is_kept = drawn.random(20_000) >= p
+    shown, at = LAB.resolve(replace(LAB.example, dropout=p, seed=3)), SHARES.index(p)
+    given = torch.nn.functional.dropout(torch.from_numpy(x), p, training=True).numpy()
+    np.testing.assert_allclose(given[given != 0], x[given != 0] / (1 - p), rtol=1e-12)  # torch's factor
+    kept = np.where(is_kept, x, 0.0)
+    for found, expected in ((shown.kept, kept), (shown.rescaled, kept / (1 - p))):
+        assert found.mean[at] == pytest.approx(expected.mean(), rel=1e-12)
+        assert found.variance[at] == pytest.approx(expected.var(), rel=1e-12)
+    assert shown.rescaled.variance[at] == pytest.approx(given.var(), rel=0.15)
 
 
 def test_that_the_sentence_says_which_of_both_is_longer() -> None:
-    scaled = LAB.resolve(EmbeddingChoice()).words
-    plain = LAB.resolve(EmbeddingChoice(is_scaled=False)).words
+    scaled = LAB.resolve(LAB.example).words
+    plain = LAB.resolve(replace(LAB.example, is_scaled=False)).words
     assert "1.42 times as long" in scaled.sentence
     assert "positions drown the tokens" in plain.sentence
     assert plain.formula[0] == "x = E + PE"
 
 
 def test_that_a_width_is_dragged_to_the_nearest() -> None:
-    assert LAB.drag(EmbeddingChoice(), 700.0, 1.0, is_start=True).d_model == 512
-    assert LAB.drag(EmbeddingChoice(), 1e9, 1.0, is_start=False).d_model == 4096
+    assert LAB.drag(LAB.example, 700.0, 1.0, is_start=True).d_model == 512
+    assert LAB.drag(LAB.example, 1e9, 1.0, is_start=False).d_model == 4096

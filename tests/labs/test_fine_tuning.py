@@ -1,19 +1,15 @@
 """The lab of fine-tuning with many seeds: its statistics against slow references, and what it claims."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from attnscope.labs.fine_tuning import (
-    TuneChoice,
-    expected_best,
-    explained,
-    tune_cells,
-    tune_charts,
-    tuned_so_far,
-)
+from attnscope.labs import LABS
 from attnscope.records.experiments import ExperimentAnswer, TuneFinding, TuneQuestion, TuneRun
+
+LAB = LABS["Fine-tuning and luck"]
 
 QUESTION = TuneQuestion(n_inits=2, n_orders=3)
 
@@ -36,38 +32,51 @@ WHOLE = {
 
 
 def test_that_the_expected_best_is_the_mean_over_all_draws_with_replacement() -> None:
-    values = np.array([0.7, 0.4, 0.9, 0.4])
-    found = expected_best(values)
+    values = dict(zip(itertools.product((False,), range(2), range(3)), (0.7, 0.4, 0.9, 0.4), strict=False))
+    shown = LAB.resolve(replace(LAB.example, answer=answer(values)))
+    found = LAB.charts(shown)[0].series[0]
+    assert found.xs.tolist() == [1, 2, 3, 4]
     for n in range(1, 5):
-        draws = itertools.product(values.tolist(), repeat=n)
+        draws = itertools.product(values.values(), repeat=n)
         slow = [max(draw) for draw in draws]
-        assert found[n - 1] == pytest.approx(sum(slow) / len(slow))
+        assert found.ys[n - 1] == pytest.approx(100 * sum(slow) / len(slow))
+
+
+def shares(rows: list[list[float]]) -> tuple[str, str]:
+    """What the lab tells of the variance of a grid, first weights by order: by the one and by the other."""
+    values = {(False, i, j): value for i, row in enumerate(rows) for j, value in enumerate(row)}
+    told = dict(LAB.resolve(replace(LAB.example, answer=answer(values))).words.numbers)
+    return tuple(told[f"variance by {name}"].split(" · ")[0] for name in ("first weights", "order"))
 
 
 def test_that_the_share_of_a_seed_is_the_variance_of_its_means() -> None:
-    grid = np.array([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]])
-    assert (explained(grid, 0), explained(grid, 1)) == (1.0, 0.0)
-    rows = np.array([[1.0, 4.0, 2.0], [3.0, 0.0, 7.0]])
-    whole = sum((v - rows.mean()) ** 2 for v in rows.ravel().tolist()) / 6
-    means = [sum(row) / 3 for row in rows.tolist()]
-    assert explained(rows, 0) == pytest.approx(sum((m - rows.mean()) ** 2 for m in means) / 2 / whole)
-    assert np.isnan(explained(np.ones((2, 2)), 0))
+    assert shares([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]) == ("100.0 %", "0.0 %")
+    rows = [[1.0, 4.0, 2.0], [3.0, 0.0, 7.0]]
+    every = [value for row in rows for value in row]
+    mean = sum(every) / 6
+    whole = sum((v - mean) ** 2 for v in every) / 6
+    of_first = sum((sum(row) / 3 - mean) ** 2 for row in rows) / 2 / whole
+    of_order = sum((sum(column) / 2 - mean) ** 2 for column in zip(*rows, strict=True)) / 3 / whole
+    assert shares(rows) == (f"{100 * of_first:.1f} %", f"{100 * of_order:.1f} %")
+    assert shares([[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]) == ("–", "–")
 
 
 def test_that_maps_hold_each_pair_of_seeds_and_what_is_not_done_is_missing() -> None:
-    shown = tuned_so_far(TuneChoice(answer=answer({(False, 1, 2): 0.8, (True, 0, 0): 0.7}, is_exact=False)))
+    shown = LAB.resolve(
+        replace(LAB.example, answer=answer({(False, 1, 2): 0.8, (True, 0, 0): 0.7}, is_exact=False))
+    )
     assert shown.accuracies[False].shape == (2, 3)
     assert shown.accuracies[False][1, 2] == 0.8
     assert np.isnan(shown.accuracies[False]).sum() == 5
     assert "1 of 12" in shown.words.sentence
-    assert [cells.title for cells in tune_cells(shown)] == ["All layers kept", "Top layers anew"]
-    best, change = tune_charts(shown)
+    assert [cells.title for cells in LAB.cells(shown)] == ["All layers kept", "Top layers anew"]
+    best, change = LAB.charts(shown)
     assert best.series[0].ys.tolist() == [80.0]
     assert change.x_names == ("tokens", "L0")
 
 
 def test_that_all_that_is_done_is_told_with_mean_and_deviation() -> None:
-    shown = tuned_so_far(TuneChoice(answer=answer(WHOLE)))
+    shown = LAB.resolve(replace(LAB.example, answer=answer(WHOLE)))
     said = shown.words.sentence
     assert said.startswith("6 runs that differ in their seeds alone reach 60 to 80 %")
     assert "the mean is worse: 60.0 against 70.0 %" in said
@@ -76,7 +85,7 @@ def test_that_all_that_is_done_is_told_with_mean_and_deviation() -> None:
     assert numbers["worst"] == "60.0 % · 50.0 %"
     deviation = np.std([0.6, 0.65, 0.7, 0.7, 0.75, 0.8], ddof=1)
     assert numbers["standard deviation"].startswith(f"{100 * deviation:.1f} %")
-    _, change = tune_charts(shown)
+    _, change = LAB.charts(shown)
     bars = change.series[0]
     assert bars.style == "whiskers"
     second = [2.0, 2.0, 2.0, 3.0, 3.0, 3.0]
@@ -89,12 +98,12 @@ def test_that_ways_that_cannot_be_told_apart_are_not_ranked() -> None:
     }
     assert (
         "the mean is not clearly better or worse"
-        in tuned_so_far(TuneChoice(answer=answer(noisy))).words.sentence
+        in LAB.resolve(replace(LAB.example, answer=answer(noisy))).words.sentence
     )
 
 
 def test_that_nothing_known_is_drawn_as_nothing() -> None:
-    shown = tuned_so_far(TuneChoice())
+    shown = LAB.resolve(LAB.example)
     assert np.isnan(shown.accuracies[True]).all()
-    assert tune_charts(shown)[0].series[0].ys.size == 0
+    assert LAB.charts(shown)[0].series[0].ys.size == 0
     assert shown.words.sentence

@@ -7,13 +7,19 @@ import numpy as np
 import pytest
 
 from attnscope.counting import bytes_text, count_text, flops_text, format_number
-from attnscope.labs import cost, kernel_regression, mask_structure, order, saturation
-from attnscope.labs.cost import CostChoice, CostPoint, costs_by_length, find_crossing
-from attnscope.labs.kernel_regression import RegressionChoice, regress
-from attnscope.labs.mask_structure import MASKS, MaskChoice, show_mask
-from attnscope.labs.order import OrderChoice, compare_orders
-from attnscope.labs.saturation import SIZES, SaturationChoice, saturate
+from attnscope.fields import fields_of
+from attnscope.labs import LABS, cost
+from attnscope.labs.cost import CostPoint, find_crossing
 from attnscope.viewmodels.labs.controls import LabState
+
+COST_BY_LENGTH = LABS["Cost by length"]
+KERNEL_REGRESSION = LABS["Kernel regression"]
+MASKS_AS_STRUCTURE = LABS["Masks as structure"]
+ORDER_BLINDNESS = LABS["Order blindness"]
+SCALING_BY_ROOT_D = LABS["Scaling by √d"]
+SIZES = next(field for field in fields_of(SCALING_BY_ROOT_D.example) if field.name == "d_k").values
+MASKS = next(field for field in fields_of(MASKS_AS_STRUCTURE.example) if field.name == "mask").options
+SCORES = next(field for field in fields_of(KERNEL_REGRESSION.example) if field.name == "score").options
 
 
 def test_that_a_lab_tells_of_a_new_choice_and_not_of_the_same() -> None:
@@ -52,7 +58,7 @@ def test_that_numbers_are_written_as_people_write_them(value: float, text: str) 
 @pytest.mark.parametrize("sigma", [0.05, 0.35, 3.0])
 @pytest.mark.parametrize("features", ["place", "waves"])
 def test_that_softmax_of_the_gaussian_score_is_kernel_regression(sigma: float, features: str) -> None:
-    shown = regress(RegressionChoice(sigma=sigma, features=features))  # type: ignore[arg-type]
+    shown = KERNEL_REGRESSION.resolve(replace(KERNEL_REGRESSION.example, sigma=sigma, features=features))  # type: ignore[arg-type]
     assert shown.difference < 1e-14
     if features == "place":  # a slow version of Nadaraya (1964)
         kernels = [math.exp(-((0.6 - key) ** 2) / (2 * sigma**2)) for key in shown.keys]
@@ -61,23 +67,25 @@ def test_that_softmax_of_the_gaussian_score_is_kernel_regression(sigma: float, f
 
 
 def test_that_with_keys_of_one_length_the_dot_product_is_the_gaussian() -> None:
-    dot = regress(RegressionChoice(score="dot", features="waves"))
+    dot = KERNEL_REGRESSION.resolve(replace(KERNEL_REGRESSION.example, score="dot", features="waves"))
     assert dot.difference < 1e-13
-    assert regress(RegressionChoice(score="dot")).difference > 0.3
-    scaled = regress(RegressionChoice(score="scaled-dot", features="waves", sigma=0.35 / 2))
+    assert KERNEL_REGRESSION.resolve(replace(KERNEL_REGRESSION.example, score="dot")).difference > 0.3
+    scaled = KERNEL_REGRESSION.resolve(
+        replace(KERNEL_REGRESSION.example, score="scaled-dot", features="waves", sigma=0.35 / 2)
+    )
     np.testing.assert_allclose(scaled.fitted, dot.fitted, atol=1e-12)  # σ² √16
 
 
 def test_that_a_cosine_in_one_dimension_knows_the_side_alone() -> None:
-    shown = regress(RegressionChoice(score="cosine", sigma=0.05))
+    shown = KERNEL_REGRESSION.resolve(replace(KERNEL_REGRESSION.example, score="cosine", sigma=0.05))
     is_right = shown.keys > 0
     np.testing.assert_allclose(shown.weights[is_right], 1 / is_right.sum(), atol=1e-12)
     assert shown.weights[~is_right].max() < 1e-100
 
 
-@pytest.mark.parametrize("score", list(kernel_regression.scores_offered()))
+@pytest.mark.parametrize("score", list(SCORES))
 def test_that_weights_sum_to_one_and_a_wide_kernel_gives_the_mean(score: str) -> None:
-    shown = regress(RegressionChoice(score=score, sigma=500.0))
+    shown = KERNEL_REGRESSION.resolve(replace(KERNEL_REGRESSION.example, score=score, sigma=500.0))
     assert shown.weights.sum() == pytest.approx(1, abs=1e-12)
     assert shown.estimate == pytest.approx(float(shown.values.mean()), abs=1e-4)
     assert shown.n_effective == pytest.approx(40, abs=0.01)
@@ -87,26 +95,32 @@ def test_that_weights_sum_to_one_and_a_wide_kernel_gives_the_mean(score: str) ->
 @pytest.mark.parametrize(
     ("choice", "words"),
     [
-        (RegressionChoice(score="gaussian", sigma=0.02), "follows the noise of single samples"),
-        (RegressionChoice(score="gaussian", sigma=50.0), "the curve flattens to the mean"),
-        (RegressionChoice(score="gaussian"), "Drag the query"),
-        (RegressionChoice(score="dot", features="waves"), "to rounding"),
-        (RegressionChoice(score="scaled-dot", features="waves"), "only the temperature differs"),
-        (RegressionChoice(score="cosine", features="place"), "only knows the sign"),
-        (RegressionChoice(score="dot", features="place"), "the longest keys win"),
+        (
+            replace(KERNEL_REGRESSION.example, score="gaussian", sigma=0.02),
+            "follows the noise of single samples",
+        ),
+        (replace(KERNEL_REGRESSION.example, score="gaussian", sigma=50.0), "the curve flattens to the mean"),
+        (replace(KERNEL_REGRESSION.example, score="gaussian"), "Drag the query"),
+        (replace(KERNEL_REGRESSION.example, score="dot", features="waves"), "to rounding"),
+        (
+            replace(KERNEL_REGRESSION.example, score="scaled-dot", features="waves"),
+            "only the temperature differs",
+        ),
+        (replace(KERNEL_REGRESSION.example, score="cosine", features="place"), "only knows the sign"),
+        (replace(KERNEL_REGRESSION.example, score="dot", features="place"), "the longest keys win"),
     ],
 )
-def test_that_the_lab_of_regression_says_what_the_score_does(choice: RegressionChoice, words: str) -> None:
-    assert words in regress(choice).words.sentence
+def test_that_the_lab_of_regression_says_what_the_score_does(choice: object, words: str) -> None:
+    assert words in KERNEL_REGRESSION.resolve(choice).words.sentence
 
 
 def test_that_noise_only_scales_and_impossible_choices_are_refused() -> None:
-    quiet = regress(RegressionChoice(noise=0.0))
-    np.testing.assert_array_equal(quiet.values, kernel_regression.true_curve(quiet.keys))
+    quiet = KERNEL_REGRESSION.resolve(replace(KERNEL_REGRESSION.example, noise=0.0))
+    np.testing.assert_array_equal(quiet.values, np.sin(1.6 * quiet.keys) + 0.25 * quiet.keys)
     with pytest.raises(ValueError, match="no regression"):
-        RegressionChoice(sigma=0.0)
+        replace(KERNEL_REGRESSION.example, sigma=0.0)
     with pytest.raises(ValueError, match="no regression with the score kernel"):
-        RegressionChoice(score="kernel")
+        replace(KERNEL_REGRESSION.example, score="kernel")
 
 
 # Saturation
@@ -114,7 +128,7 @@ def test_that_noise_only_scales_and_impossible_choices_are_refused() -> None:
 
 @pytest.mark.slow
 def test_that_the_variance_of_scores_grows_as_d_and_scaling_brings_it_back() -> None:
-    shown = saturate(SaturationChoice(n_keys=64))
+    shown = SCALING_BY_ROOT_D.resolve(replace(SCALING_BY_ROOT_D.example, n_keys=64))
     np.testing.assert_allclose(shown.plain.variance / np.array(SIZES), 1.0, atol=0.15)
     np.testing.assert_allclose(shown.scaled.variance, shown.plain.variance / np.array(SIZES))
     assert shown.plain.largest[-1] > 0.9
@@ -123,37 +137,64 @@ def test_that_the_variance_of_scores_grows_as_d_and_scaling_brings_it_back() -> 
     assert "256" in shown.words.sentence
 
 
-def test_that_the_gradients_norm_is_that_of_the_whole_matrix() -> None:
-    weights = saturation.softmax(np.array([[0.3, -1.0, 2.0], [0.0, 0.0, 0.0]]))
-    slow = [np.linalg.norm(np.diag(p) - np.outer(p, p)) for p in weights]
-    np.testing.assert_allclose(saturation.gradient_norm(weights), slow, rtol=1e-12)
-    np.testing.assert_allclose(saturation.measure_softness(np.zeros((1, 2, 5))).entropy, 1.0)
+@pytest.mark.parametrize("d_k", [SIZES[0], SIZES[4], SIZES[-1]])
+def test_that_softness_is_that_of_every_query_by_itself(d_k: int) -> None:
+    shown = SCALING_BY_ROOT_D.resolve(replace(SCALING_BY_ROOT_D.example, d_k=d_k))
+    n_keys, at = SCALING_BY_ROOT_D.example.n_keys, SIZES.index(d_k)
+    for found, scores in ((shown.plain, shown.scores), (shown.scaled, shown.scores / math.sqrt(d_k))):
+        norms, entropies, largest = [], [], []
+        for row in scores.reshape(-1, n_keys):
+            raised = np.exp(row - row.max())
+            p = raised / raised.sum()
+            norms.append(np.linalg.norm(np.diag(p) - np.outer(p, p)))
+            entropies.append(-sum(w * math.log(w) for w in p if w > 0) / math.log(n_keys))
+            largest.append(p.max())
+        assert len(norms) == 100
+        assert found.gradient[at] == pytest.approx(np.mean(norms), rel=1e-9, abs=1e-8)
+        assert found.entropy[at] == pytest.approx(np.mean(entropies), rel=1e-9)
+        assert found.largest[at] == pytest.approx(np.mean(largest), rel=1e-9)
+
+
+def test_that_a_width_that_is_not_offered_has_no_lab() -> None:
     with pytest.raises(ValueError, match="no lab"):
-        SaturationChoice(d_k=3)
+        replace(SCALING_BY_ROOT_D.example, d_k=3)
 
 
 # Masks
 
 
 def test_that_counts_and_layers_of_known_masks_are_right() -> None:
-    full = show_mask(MaskChoice(mask="full", n_tokens=10))
+    full = MASKS_AS_STRUCTURE.resolve(replace(MASKS_AS_STRUCTURE.example, mask="full", n_tokens=10))
     assert (full.n_seen, full.share, full.n_layers, full.never) == (100, 1.0, 1, 0.0)
-    causal = show_mask(MaskChoice(mask="causal", n_tokens=10))
+    causal = MASKS_AS_STRUCTURE.resolve(replace(MASKS_AS_STRUCTURE.example, mask="causal", n_tokens=10))
     assert (causal.n_seen, causal.n_layers, causal.never) == (55, 1, 0.0)
-    window = show_mask(MaskChoice(mask="window", n_tokens=20, window=3))
+    window = MASKS_AS_STRUCTURE.resolve(
+        replace(MASKS_AS_STRUCTURE.example, mask="window", n_tokens=20, window=3)
+    )
     assert window.n_layers == math.ceil(19 / 3)
     assert window.n_seen == 20 * 7 - 2 * (3 + 2 + 1)
-    padded = show_mask(MaskChoice(mask="window", n_tokens=20, window=3, n_padding=4))
+    padded = MASKS_AS_STRUCTURE.resolve(
+        replace(MASKS_AS_STRUCTURE.example, mask="window", n_tokens=20, window=3, n_padding=4)
+    )
     assert padded.n_layers == math.ceil(15 / 3)
     assert padded.never == 0
-    assert show_mask(MaskChoice(mask="global", n_tokens=20, n_global=1)).n_layers == 2
-    prefix = show_mask(MaskChoice(mask="prefix", n_tokens=6, n_prefix=2))
+    assert (
+        MASKS_AS_STRUCTURE.resolve(
+            replace(MASKS_AS_STRUCTURE.example, mask="global", n_tokens=20, n_global=1)
+        ).n_layers
+        == 2
+    )
+    prefix = MASKS_AS_STRUCTURE.resolve(
+        replace(MASKS_AS_STRUCTURE.example, mask="prefix", n_tokens=6, n_prefix=2)
+    )
     assert prefix.n_seen == 21 + 1
 
 
 @pytest.mark.parametrize(("is_causal", "whom"), [(False, "every other one"), (True, "every earlier token")])
 def test_that_one_layer_of_a_full_mask_is_enough(is_causal: bool, whom: str) -> None:
-    shown = show_mask(MaskChoice(mask="full", n_tokens=4, is_causal=is_causal))
+    shown = MASKS_AS_STRUCTURE.resolve(
+        replace(MASKS_AS_STRUCTURE.example, mask="full", n_tokens=4, is_causal=is_causal)
+    )
     assert shown.words.sentence.endswith(
         f": one layer is enough for every token to receive information from {whom}."
     )
@@ -161,7 +202,9 @@ def test_that_one_layer_of_a_full_mask_is_enough(is_causal: bool, whom: str) -> 
 
 
 def test_that_a_dilated_window_never_joins_its_steps() -> None:
-    shown = show_mask(MaskChoice(mask="dilated", n_tokens=16, window=2, dilation=2))
+    shown = MASKS_AS_STRUCTURE.resolve(
+        replace(MASKS_AS_STRUCTURE.example, mask="dilated", n_tokens=16, window=2, dilation=2)
+    )
     assert shown.never == pytest.approx(128 / 240)
     assert np.isnan(shown.steps[0, 1::2]).all()
     assert "never meet" in shown.words.sentence
@@ -170,8 +213,8 @@ def test_that_a_dilated_window_never_joins_its_steps() -> None:
 @pytest.mark.parametrize("mask", list(MASKS))
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_that_layers_to_reach_are_shortest_ways(mask: str, is_causal: bool) -> None:
-    choice = MaskChoice(mask=mask, n_tokens=12, is_causal=is_causal)  # type: ignore[arg-type]
-    shown = show_mask(choice)
+    choice = replace(MASKS_AS_STRUCTURE.example, mask=mask, n_tokens=12, is_causal=is_causal)  # type: ignore[arg-type]
+    shown = MASKS_AS_STRUCTURE.resolve(choice)
     allowed = ~np.isnan(shown.kinds)
     for i in range(12):  # breadth first, the slow obvious way
         found, edge, n_layers = {}, {i}, 0
@@ -186,10 +229,15 @@ def test_that_layers_to_reach_are_shortest_ways(mask: str, is_causal: bool) -> N
 
 def test_that_impossible_masks_are_refused() -> None:
     with pytest.raises(ValueError, match="no mask"):
-        MaskChoice(n_tokens=1)
+        replace(MASKS_AS_STRUCTURE.example, n_tokens=1)
     with pytest.raises(ValueError, match="negative"):
-        MaskChoice(window=-1)
-    assert mask_structure.drawn_links(MaskChoice(n_random=0)) == ()
+        replace(MASKS_AS_STRUCTURE.example, window=-1)
+    bare, drawn = (
+        MASKS_AS_STRUCTURE.resolve(replace(MASKS_AS_STRUCTURE.example, mask="bigbird", n_random=n)).kinds
+        for n in (0, 2)
+    )
+    assert 3 in drawn
+    assert 3 not in bare, "no random block"
 
 
 # Cost
@@ -197,7 +245,8 @@ def test_that_impossible_masks_are_refused() -> None:
 
 def test_that_sizes_are_never_a_thousand_of_a_smaller_unit() -> None:
     shown = [
-        dict(costs_by_length(CostChoice(n_tokens=n)).words.numbers)["weights T²"] for n in (15, 500, 15_811)
+        dict(COST_BY_LENGTH.resolve(replace(COST_BY_LENGTH.example, n_tokens=n)).words.numbers)["weights T²"]
+        for n in (15, 500, 15_811)
     ]
     assert shown == ["900 bytes", "1 MB", "1 GB"]
     assert [flops_text(n) for n in (999_999, 1e6, 1.53e12)] == ["999,999", "1 · 10⁶", "1.53 · 10¹²"]
@@ -208,7 +257,7 @@ def test_that_sizes_are_never_a_thousand_of_a_smaller_unit() -> None:
 
 
 def test_that_operations_cross_at_t_equals_d() -> None:
-    shown = costs_by_length(CostChoice(d_model=64))
+    shown = COST_BY_LENGTH.resolve(replace(COST_BY_LENGTH.example, d_model=64))
     at = cost.LENGTHS.index(64)
     assert shown.attention_flops[at] == shown.recurrent_flops[at] == 4 * 64**3
     np.testing.assert_allclose(np.diff(np.log2(shown.attention_flops)), 2)
@@ -222,7 +271,12 @@ def test_that_the_measured_crossing_lies_between_its_points() -> None:
     )
     assert find_crossing(points) == pytest.approx(100, rel=1e-9)
     assert find_crossing(points[:2]) is None
-    assert "T ≈ 100" in dict(costs_by_length(CostChoice(points=points)).words.numbers)["crossing measured"]
+    assert (
+        "T ≈ 100"
+        in dict(COST_BY_LENGTH.resolve(replace(COST_BY_LENGTH.example, points=points)).words.numbers)[
+            "crossing measured"
+        ]
+    )
 
 
 @pytest.mark.parametrize(
@@ -239,25 +293,28 @@ def test_that_who_is_ahead_is_said_as_it_was_measured(at_first: float, growth: f
         CostPoint(n_tokens=n, d_model=64, attention_ms=at_first * growth**k, recurrent_ms=1.0)
         for k, n in enumerate(cost.MEASURED)
     )
-    assert words in costs_by_length(CostChoice(points=points)).words.sentence
+    assert words in COST_BY_LENGTH.resolve(replace(COST_BY_LENGTH.example, points=points)).words.sentence
     assert (
         f"{len(points) - 1} of {len(points)} lengths"
-        in costs_by_length(CostChoice(points=points[1:])).words.sentence
+        in COST_BY_LENGTH.resolve(replace(COST_BY_LENGTH.example, points=points[1:])).words.sentence
     )
 
 
 @pytest.mark.parametrize(
     ("choice", "words"),
     [
-        (OrderChoice(), "they differ by exactly 0"),
-        (OrderChoice(position_scale=1.0), "With positions the outputs differ by up to "),
-        (OrderChoice(is_causal=True), "No positions, and yet the outputs differ by up to "),
-        (OrderChoice(second="only I LOVE you"), "Both lines are the same sentence."),
-        (OrderChoice(second="only I love"), "Type the same words in both lines"),
+        (ORDER_BLINDNESS.example, "they differ by exactly 0"),
+        (replace(ORDER_BLINDNESS.example, position_scale=1.0), "With positions the outputs differ by up to "),
+        (
+            replace(ORDER_BLINDNESS.example, is_causal=True),
+            "No positions, and yet the outputs differ by up to ",
+        ),
+        (replace(ORDER_BLINDNESS.example, second="only I LOVE you"), "Both lines are the same sentence."),
+        (replace(ORDER_BLINDNESS.example, second="only I love"), "Type the same words in both lines"),
     ],
 )
-def test_that_the_lab_of_order_says_what_was_found(choice: OrderChoice, words: str) -> None:
-    assert words in compare_orders(choice).words.sentence
+def test_that_the_lab_of_order_says_what_was_found(choice: object, words: str) -> None:
+    assert words in ORDER_BLINDNESS.resolve(choice).words.sentence
 
 
 def test_that_what_is_measured_is_attention_and_a_recurrence() -> None:
@@ -288,26 +345,42 @@ def test_that_measured_memory_is_what_the_paper_counts() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_that_without_positions_the_outputs_are_exactly_the_same_set(seed: int) -> None:
-    shown = compare_orders(OrderChoice(seed=seed))
+    shown = ORDER_BLINDNESS.resolve(replace(ORDER_BLINDNESS.example, seed=seed))
     assert shown.largest == 0.0
     assert [word.lower() for word in shown.sorted_words] == ["i", "love", "only", "you"]
     assert "set of words" in shown.words.sentence
-    assert compare_orders(OrderChoice(seed=seed, position_scale=1.0)).largest > 0.1
-    assert compare_orders(OrderChoice(seed=seed, is_causal=True)).largest > 0.1
+    assert (
+        ORDER_BLINDNESS.resolve(replace(ORDER_BLINDNESS.example, seed=seed, position_scale=1.0)).largest > 0.1
+    )
+    assert ORDER_BLINDNESS.resolve(replace(ORDER_BLINDNESS.example, seed=seed, is_causal=True)).largest > 0.1
 
 
-def test_that_outputs_are_those_of_plain_attention() -> None:
-    choice = OrderChoice(position_scale=1.0)
-    found = order.attend_sentence("a b c", choice)
-    np.testing.assert_allclose(found.weights.sum(axis=1), 1, atol=1e-12)
-    values = np.linalg.lstsq(found.weights, found.outputs, rcond=None)[0]
-    np.testing.assert_allclose(found.weights @ values, found.outputs, atol=1e-9)
-    np.testing.assert_allclose(order.sinusoids(3)[:, 0], np.sin([0, 1, 2]))
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_that_outputs_are_those_of_plain_attention(is_causal: bool) -> None:
+    choice = replace(ORDER_BLINDNESS.example, first="a b c", position_scale=1.0, is_causal=is_causal, seed=4)
+    found, d = ORDER_BLINDNESS.resolve(choice).first, 12
+    random = np.random.default_rng(4)
+    maps = random.standard_normal((3, d, d)) / math.sqrt(d)
+    angles = [[t / 10000 ** (2 * (k // 2) / d) for k in range(d)] for t in range(3)]
+    positions = np.where(np.arange(d) % 2, np.cos(angles), np.sin(angles))
+    words = np.stack([np.random.default_rng([4, ord(letter)]).standard_normal(d) for letter in "abc"])
+    rows = words + positions
+    queries, keys, values = 1.4 * rows @ maps[0], 1.4 * rows @ maps[1], rows @ maps[2]
+    for i in range(3):
+        seen = i + 1 if is_causal else 3
+        raised = [math.exp(queries[i] @ keys[j] / math.sqrt(d)) for j in range(seen)]
+        weights = np.array(raised) / sum(raised)
+        np.testing.assert_allclose(found.weights[i, :seen], weights, atol=1e-12)
+        assert np.isnan(found.weights[i, seen:]).all()
+        np.testing.assert_allclose(found.outputs[i], weights @ values[:seen], atol=1e-12)
 
 
 @pytest.mark.parametrize("second", ["", "I love", "you love only him"])
 def test_that_other_words_are_not_compared(second: str) -> None:
-    shown = compare_orders(replace(OrderChoice(), second=second))
+    shown = ORDER_BLINDNESS.resolve(replace(ORDER_BLINDNESS.example, second=second))
     assert shown.difference is None
     assert "same words" in shown.words.sentence
-    assert "same sentence" in compare_orders(OrderChoice(second="ONLY i love you")).words.sentence
+    assert (
+        "same sentence"
+        in ORDER_BLINDNESS.resolve(replace(ORDER_BLINDNESS.example, second="ONLY i love you")).words.sentence
+    )

@@ -2,24 +2,13 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from attnscope.counting import format_number
-from attnscope.labs import rank_collapse as rank
-from attnscope.labs.gradient_reach import (
-    ReachChoice,
-    attention_sizes,
-    draw_gated,
-    plain_sizes,
-    reach,
-)
-from attnscope.labs.longer_texts import LongerChoice, read_longer
-from attnscope.labs.norm_placement import PlacementChoice, place_norms
-from attnscope.labs.position_offsets import OffsetChoice, look_past
-from attnscope.labs.rank_collapse import collapse_charts
-from attnscope.labs.warmup import N_STEPS, WarmupChoice, warm_up
+from attnscope.labs import LABS
 from attnscope.records.experiments import (
     WARMINGS,
     CollapseFinding,
@@ -36,6 +25,16 @@ from attnscope.records.experiments import (
     WarmupRun,
 )
 from attnscope.records.measures import CollapseCurve
+
+GRADIENT_BY_DISTANCE = LABS["Gradient by distance"]
+LONGER_TEXTS = LABS["Longer texts"]
+NORMS_BEFORE_OR_AFTER = LABS["Norms before or after"]
+PAST_THE_TRAINED_LENGTH = LABS["Past the trained length"]
+RANK_COLLAPSE = LABS["Rank collapse"]
+SETTINGS = [(skips, feeds) for skips in (True, False) for feeds in (True, False)]
+GROWTH = "growth of ln r, attention alone"
+N_STEPS = 80
+WHY_WARM_UP = LABS["Why warm-up"]
 
 
 def slow_layer(x, weights, *, sharpness, has_norm, has_skips, has_feed_forward):
@@ -67,27 +66,49 @@ def slow_layer(x, weights, *, sharpness, has_norm, has_skips, has_feed_forward):
     return x + np.array(change) if has_skips else np.array(change)
 
 
+def drawn_layer(seed: int, layer: int, d: int, n_heads: int) -> SimpleNamespace:
+    """The random weights of a layer of the lab, from the same seed."""
+    random = np.random.default_rng((seed, layer, d))
+    each = (n_heads, d, d // n_heads)
+    queries, keys, values = (random.standard_normal(each) / np.sqrt(d) for _ in range(3))
+    output = random.standard_normal((d, d)) / np.sqrt(d)
+    rise = random.standard_normal((d, 4 * d)) * np.sqrt(2 / d)
+    fall = random.standard_normal((4 * d, d)) * np.sqrt(1 / (4 * d))
+    return SimpleNamespace(queries=queries, keys=keys, values=values, output=output, rise=rise, fall=fall)
+
+
 @pytest.mark.parametrize("has_norm", [True, False])
-@pytest.mark.parametrize("setting", list(rank.SETTINGS))
-def test_that_a_layer_is_that_of_a_slow_version(setting: tuple[bool, bool], has_norm: bool) -> None:
-    weights = rank.draw_layer(1, 0, 8, 2)
-    x = np.random.default_rng(2).standard_normal((5, 8))
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_that_layers_are_those_of_a_slow_version(setting: tuple[bool, bool], has_norm: bool) -> None:
     parts = {"has_norm": has_norm, "has_skips": setting[0], "has_feed_forward": setting[1], "sharpness": 1.5}
-    np.testing.assert_allclose(
-        rank.run_layer(x, weights, **parts), slow_layer(x, weights, **parts), rtol=1e-9
-    )
+    small = replace(RANK_COLLAPSE.example, d_model=8, n_heads=2, n_tokens=5, n_layers=2, seed=1, **parts)
+    x = RANK_COLLAPSE.resolve(replace(small, layer=0)).stream
+    assert x.shape == (5, 8)
+    ratios = RANK_COLLAPSE.resolve(small).ratios[setting]
+    for layer in (0, 1):
+        x = slow_layer(x, drawn_layer(1, layer, 8, 2), **parts)
+        shown = RANK_COLLAPSE.resolve(replace(small, layer=layer + 1))
+        np.testing.assert_allclose(shown.stream, x, rtol=1e-9)
+        away = math.sqrt(sum(float(((row - x.mean(axis=0)) ** 2).sum()) for row in x))
+        assert ratios[layer + 1] == pytest.approx(away / math.sqrt((x**2).sum()), rel=1e-9)
 
 
 def test_that_attention_alone_falls_doubly_exponentially_and_skips_prevent_it() -> None:
-    shown = rank.collapse(rank.CollapseChoice())
+    shown = RANK_COLLAPSE.resolve(RANK_COLLAPSE.example)
     alone, both = shown.ratios[False, False], shown.ratios[True, True]
-    assert rank.growth(alone) == pytest.approx(3.0, abs=0.4)
+    assert float(dict(shown.words.numbers)[GROWTH]) == pytest.approx(3.0, abs=0.4)
     assert np.isnan(alone[-1])
     assert both[-1] > 0.5
     assert "the same vector" in shown.words.sentence
-    kept = rank.collapse(rank.CollapseChoice(has_skips=True, has_feed_forward=True, layer=12))
+    kept = RANK_COLLAPSE.resolve(
+        replace(RANK_COLLAPSE.example, has_skips=True, has_feed_forward=True, layer=12)
+    )
     assert "With skips" in kept.words.sentence
-    assert kept.likeness[0, 1] < 0.9 < rank.collapse(rank.CollapseChoice(layer=6)).likeness.min()
+    assert (
+        kept.likeness[0, 1]
+        < 0.9
+        < RANK_COLLAPSE.resolve(replace(RANK_COLLAPSE.example, layer=6)).likeness.min()
+    )
 
 
 def test_that_the_opened_models_curve_is_named_or_refused() -> None:
@@ -99,53 +120,69 @@ def test_that_the_opened_models_curve_is_named_or_refused() -> None:
         (ExperimentAnswer(error="No."), "not for this one"),
         (ExperimentAnswer(is_asked=True), "…"),
     ):
-        shown = rank.collapse(rank.CollapseChoice(answer=answer))
+        shown = RANK_COLLAPSE.resolve(replace(RANK_COLLAPSE.example, answer=answer))
         assert shown.words.numbers[-1] == ("curve of the opened model", told)
-    drawn = collapse_charts(rank.collapse(rank.CollapseChoice(answer=ExperimentAnswer(finding=finding))))[0]
+    drawn = RANK_COLLAPSE.charts(
+        RANK_COLLAPSE.resolve(replace(RANK_COLLAPSE.example, answer=ExperimentAnswer(finding=finding)))
+    )[0]
     np.testing.assert_array_equal(drawn.series[-1].ys, [0.5, 0.1])
     assert drawn.series[-1].name == "tiny, skips off"
 
 
-def test_that_the_theory_cubes_and_an_exponential_fall_does_not() -> None:
-    cubed = np.array([0.9, 0.4, 0.4 * 0.3, 0.4 * 0.3**4])  # ratios of neighbours: r, r³
-    np.testing.assert_allclose(rank.cubed_line(cubed)[1:], cubed[1:])
-    assert rank.growth(np.array([1.0, 0.5, 0.25, 0.125])) == pytest.approx(1.0)
-    assert np.isnan(rank.growth(np.ones(5)))
+def test_that_the_theory_cubes_from_the_first_fall_and_the_growth_is_that_of_the_last() -> None:
+    shown = RANK_COLLAPSE.resolve(RANK_COLLAPSE.example)
+    alone = shown.ratios[False, False]
+    start = next(k for k in range(len(alone) - 1) if alone[k] < 0.5 and alone[k + 1] < alone[k])
+    np.testing.assert_array_equal(shown.cubed[start : start + 2], alone[start : start + 2])
+    assert np.isnan(shown.cubed[:start]).all()
+    falls = np.diff(np.log(shown.cubed[start:][np.isfinite(shown.cubed[start:])]))
+    assert len(falls) >= 2
+    np.testing.assert_allclose(falls[1:] / falls[:-1], 3.0)  # ratios of neighbours: r, r³
+    known = np.log(alone[1:][np.isfinite(alone[1:])])
+    growth = (known[-1] - known[-2]) / (known[-2] - known[-3])
+    assert dict(shown.words.numbers)[GROWTH] == format_number(float(growth), 2)
+    short = RANK_COLLAPSE.resolve(replace(RANK_COLLAPSE.example, n_layers=2))
+    assert dict(short.words.numbers)[GROWTH] == "–"
     with pytest.raises(ValueError, match="shared by"):
-        rank.CollapseChoice(d_model=16, n_heads=3)
+        replace(RANK_COLLAPSE.example, d_model=16, n_heads=3)
 
 
 @pytest.mark.slow
 def test_that_a_gradient_falls_with_a_small_radius_and_grows_with_a_large_one() -> None:
-    small, large = plain_sizes(64, 0.5, 0), plain_sizes(64, 2.0, 0)
-    assert small[0] == pytest.approx(1.0)
-    assert small[32] < 1e-9
-    assert large[63] > 10
-    attention = attention_sizes(64, 0)
-    assert attention[40:].mean() == pytest.approx(attention[5:20].mean(), rel=0.2)
-    shown = reach(ReachChoice(n_tokens=64, radius=0.5))
-    np.testing.assert_allclose(shown.plain[31], small[32] / small[1])
+    lab = GRADIENT_BY_DISTANCE
+    shown = lab.resolve(replace(lab.example, n_tokens=64, radius=0.5))
+    assert shown.plain[31] < 1e-9
+    large = lab.resolve(replace(lab.example, n_tokens=64, radius=2.0, distance=63)).words.numbers
+    assert float(dict(large)["‖∂h_T/∂h_t‖, tanh network"].replace(",", "")) > 10
+    assert shown.attention[39:].mean() == pytest.approx(shown.attention[4:19].mean(), rel=0.2)
     assert shown.plain[0] == shown.gated[0] == shown.attention[0] == shown.linear[0] == 1.0
     assert 0.5 < np.nanmin(shown.attention) < np.nanmax(shown.attention) < 2
     assert "about 1/T = 0.016 near and far" in shown.words.sentence
-    assert "and grows" in reach(ReachChoice(radius=2.0, n_tokens=256, distance=250)).words.sentence
+    assert (
+        "and grows"
+        in GRADIENT_BY_DISTANCE.resolve(
+            replace(GRADIENT_BY_DISTANCE.example, radius=2.0, n_tokens=256, distance=250)
+        ).words.sentence
+    )
 
 
 def test_that_the_numbers_of_the_gradient_are_those_of_its_curves() -> None:
-    shown = reach(ReachChoice(n_tokens=32, distance=7, forget_bias=0.0, radius=0.5))
+    shown = GRADIENT_BY_DISTANCE.resolve(
+        replace(GRADIENT_BY_DISTANCE.example, n_tokens=32, distance=7, forget_bias=0.0, radius=0.5)
+    )
     numbers = dict(shown.words.numbers)
     assert (numbers["1 / T"], numbers["ρ^7"], numbers["forget gate σ(0)"]) == ("0.0312", "0.00781", "0.5")
     assert numbers["left of distance 1, tanh"] == format_number(float(shown.plain[6]))
     assert numbers["left of distance 1, LSTM"] == format_number(float(shown.gated[6]))
-    assert numbers["‖∂o_T/∂x_t‖, attention"] == format_number(float(attention_sizes(32, 0)[7]))
     assert shown.linear[6] == pytest.approx(0.5**6)
-    matrices, inputs = draw_gated(16, 0)
-    assert matrices.std() == pytest.approx((3 * 24) ** -0.5, rel=0.05)
-    assert inputs.std() == pytest.approx(0.1, rel=0.05)
 
 
 def test_that_every_scheme_says_of_an_offset_what_its_paper_says() -> None:
-    shown = look_past(OffsetChoice(n_trained=16, d_model=16, base=100.0, head=4, place=3, offset=10))
+    shown = PAST_THE_TRAINED_LENGTH.resolve(
+        replace(
+            PAST_THE_TRAINED_LENGTH.example, n_trained=16, d_model=16, base=100.0, head=4, place=3, offset=10
+        )
+    )
     numbers = dict(shown.words.numbers)
     angles = [10000.0 ** (-2 * i / 16) for i in range(8)]
     cosine = sum(math.cos(10 * angle) for angle in angles) / 8
@@ -159,17 +196,25 @@ def test_that_every_scheme_says_of_an_offset_what_its_paper_says() -> None:
     assert numbers["the same, rotary"] == f"{sum(16 * a < 2 * math.pi for a in turned)} of 2"
     assert [pair.pair for pair in shown.pairs] == [0, 2, 5, 7]
     assert shown.pairs[1].after == pytest.approx(13 * angles[2])
-    assert dict(look_past(OffsetChoice(offset=0)).words.numbers)["ALiBi, head 4: −m·Δ"] == "0"
+    assert (
+        dict(
+            PAST_THE_TRAINED_LENGTH.resolve(replace(PAST_THE_TRAINED_LENGTH.example, offset=0)).words.numbers
+        )["ALiBi, head 4: −m·Δ"]
+        == "0"
+    )
 
 
 def test_that_only_the_learned_table_ends_at_the_trained_length() -> None:
-    shown = look_past(OffsetChoice(n_trained=32, offset=31))
+    shown = PAST_THE_TRAINED_LENGTH.resolve(replace(PAST_THE_TRAINED_LENGTH.example, n_trained=32, offset=31))
     assert np.isfinite(shown.learned[:32]).all()
     assert np.isnan(shown.learned[32:]).all()
     assert all(np.isfinite(ys).all() for ys in (shown.sinusoidal, shown.rotary, shown.alibi, shown.t5))
     assert "31 tokens rotate" in shown.words.sentence
     assert (
-        "A learned table has nothing there" in look_past(OffsetChoice(n_trained=32, offset=32)).words.sentence
+        "A learned table has nothing there"
+        in PAST_THE_TRAINED_LENGTH.resolve(
+            replace(PAST_THE_TRAINED_LENGTH.example, n_trained=32, offset=32)
+        ).words.sentence
     )
 
 
@@ -181,7 +226,7 @@ def test_that_gradients_are_shown_as_far_as_they_have_come() -> None:
         GradientCurve(place="post", n_layers=1, norms=(1.5,)),
     )
     answer = ExperimentAnswer(finding=GradientFinding(question=question, curves=curves), is_exact=True)
-    shown = place_norms(PlacementChoice(n_layers=4, answer=answer))
+    shown = NORMS_BEFORE_OR_AFTER.resolve(replace(NORMS_BEFORE_OR_AFTER.example, n_layers=4, answer=answer))
     np.testing.assert_array_equal(shown.last["post"], [1.5, 2.0])
     np.testing.assert_array_equal(shown.last["pre"], [np.nan, 0.5])
     np.testing.assert_allclose(shown.falling, [1.0, 0.5])
@@ -189,10 +234,17 @@ def test_that_gradients_are_shown_as_far_as_they_have_come() -> None:
     assert "grow (1 → 2) with norms after, fall (1 → 0.5) before" in shown.words.sentence
     flat = replace(curves[0], norms=(1.0, 1.1, 0.9, 1.03))
     told = replace(answer, finding=GradientFinding(question=question, curves=(flat, *curves[1:])))
-    sentence = place_norms(PlacementChoice(n_layers=4, answer=told)).words.sentence
+    sentence = NORMS_BEFORE_OR_AFTER.resolve(
+        replace(NORMS_BEFORE_OR_AFTER.example, n_layers=4, answer=told)
+    ).words.sentence
     assert "hardly change (1 → 1) with norms after" in sentence
     asked = replace(answer, is_exact=False, is_asked=True, n_done=2, n_total=30)
-    assert "2 of 30" in place_norms(PlacementChoice(n_layers=4, answer=asked)).words.sentence
+    assert (
+        "2 of 30"
+        in NORMS_BEFORE_OR_AFTER.resolve(
+            replace(NORMS_BEFORE_OR_AFTER.example, n_layers=4, answer=asked)
+        ).words.sentence
+    )
 
 
 def test_that_updates_of_a_step_are_shares_and_the_sentence_follows_the_losses() -> None:
@@ -208,14 +260,16 @@ def test_that_updates_of_a_step_are_shares_and_the_sentence_follows_the_losses()
     )
     edges = (-3.0, -2.0, -1.0, 0.0)
     finding = WarmupFinding(question=WarmupQuestion(), edges=edges, runs=runs, n_parameters=4)
-    shown = warm_up(WarmupChoice(step=10, answer=ExperimentAnswer(finding=finding, is_exact=True)))
+    shown = WHY_WARM_UP.resolve(
+        replace(WHY_WARM_UP.example, step=10, answer=ExperimentAnswer(finding=finding, is_exact=True))
+    )
     np.testing.assert_allclose(shown.shares["none"], [0.25, 0.75, 0.0])
     np.testing.assert_allclose(shown.sizes, 10.0 ** np.array([-2.5, -1.5, -0.5]))
     numbers = dict(shown.words.numbers)
     assert numbers["η now, warm-up"] == "0.0025"
     assert [value for name, value in numbers.items() if "at the end" in name] == ["2.7", "0.1", "0.2"]
     assert "derailed" in shown.words.sentence
-    empty = warm_up(WarmupChoice())
+    empty = WHY_WARM_UP.resolve(WHY_WARM_UP.example)
     assert np.isnan(empty.losses["none"]).all()
 
 
@@ -227,7 +281,9 @@ def test_that_losses_are_averaged_within_and_past_the_trained_length() -> None:
         for s in ("sinusoidal", "learned", "rotary", "t5", "alibi", "none")
     )
     finding = ReachFinding(question=question, curves=curves, chance=2.77, n_read=4, n_parameters=9)
-    shown = read_longer(LongerChoice(n_trained=2, answer=ExperimentAnswer(finding=finding, is_exact=True)))
+    shown = LONGER_TEXTS.resolve(
+        replace(LONGER_TEXTS.example, n_trained=2, answer=ExperimentAnswer(finding=finding, is_exact=True))
+    )
     assert (shown.within["rotary"], shown.past["rotary"]) == (0.1, 4.0)
     assert np.isnan(shown.past["learned"])
     numbers = dict(shown.words.numbers)
@@ -236,6 +292,6 @@ def test_that_losses_are_averaged_within_and_past_the_trained_length() -> None:
     assert shown.words.sentence.endswith(said)
     started = replace(finding, curves=curves[:2])
     answer = ExperimentAnswer(finding=started, is_asked=True, n_done=40, n_total=240)
-    half = read_longer(LongerChoice(n_trained=2, answer=answer)).words.sentence
+    half = LONGER_TEXTS.resolve(replace(LONGER_TEXTS.example, n_trained=2, answer=answer)).words.sentence
     assert half.startswith("Past the trained length everything depends on the kind of positions")
     assert half.endswith("Measured here now (40 of 240)…")

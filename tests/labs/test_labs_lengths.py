@@ -1,8 +1,10 @@
 """The lab of quality by length: what it says of a finding, and what it does not claim."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from attnscope.labs.length_quality import QualityChoice, judge_lengths, quality_charts
+from attnscope.labs import LABS
 from attnscope.records.experiments import (
     ExperimentAnswer,
     Writer,
@@ -10,6 +12,8 @@ from attnscope.records.experiments import (
     WritingFinding,
     WritingQuestion,
 )
+
+LAB = LABS["Quality by length"]
 
 
 def finding(**exact: tuple[int, int, int]) -> WritingFinding:
@@ -29,8 +33,10 @@ def finding(**exact: tuple[int, int, int]) -> WritingFinding:
 
 
 def shown_sentence(found: WritingFinding) -> str:
-    choice = QualityChoice(n_trained=8, n_steps=80, answer=ExperimentAnswer(finding=found, is_exact=True))
-    return judge_lengths(choice).words.sentence
+    choice = replace(
+        LAB.example, n_trained=8, n_steps=80, answer=ExperimentAnswer(finding=found, is_exact=True)
+    )
+    return LAB.resolve(choice).words.sentence
 
 
 def test_that_a_difference_is_claimed_where_intervals_do_not_meet() -> None:
@@ -48,16 +54,19 @@ def test_that_a_difference_is_claimed_where_intervals_do_not_meet() -> None:
 
 
 def test_that_curves_are_shares_and_missing_models_have_none() -> None:
-    shown = judge_lengths(
-        QualityChoice(
-            answer=ExperimentAnswer(finding=finding(none=(100, 50, 25)), is_asked=True, n_done=9, n_total=320)
+    shown = LAB.resolve(
+        replace(
+            LAB.example,
+            answer=ExperimentAnswer(
+                finding=finding(none=(100, 50, 25)), is_asked=True, n_done=9, n_total=320
+            ),
         )
     )
     assert shown.exact["none"].tolist() == [1.0, 0.5, 0.25]
     assert np.isnan(shown.exact["dot"]).all()
     assert shown.steps["none"].tolist() == [50.0, 80.0]
     assert "9 of 320 steps" in shown.words.sentence
-    whole, _, loss = quality_charts(shown)
+    whole, _, loss = LAB.charts(shown)
     assert whole.marks == ((8.0, "trained: 8"),)
     assert loss.series[0].ys.tolist() == [2.0, 1.0]
     assert dict(shown.words.numbers)["GRU, one vector"] == "100 → 50 → 25"

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -9,13 +10,17 @@ import pytest
 
 from attnscope import lab
 from attnscope.errors import UserError
-from attnscope.labs.kernel_regression import FEATURES, RegressionChoice, pairs_of, regress, scores_offered
+from attnscope.fields import fields_of
+from attnscope.labs import LABS
+
+LAB = LABS["Kernel regression"]
+FIELDS = {field.name: field for field in fields_of(LAB.example)}
 
 OWN = "1:2, 2:2.5, 4:1, 5:3"
 
 
 def test_that_own_samples_say_what_they_say_by_hand() -> None:
-    shown = regress(RegressionChoice(own=OWN, own_query=4.25, sigma=0.5))
+    shown = LAB.resolve(replace(LAB.example, own=OWN, own_query=4.25, sigma=0.5))
     keys, values = (1.0, 2.0, 4.0, 5.0), (2.0, 2.5, 1.0, 3.0)
     raised = [math.exp(-((4.25 - key) ** 2) / (2 * 0.5**2)) for key in keys]
     expected = sum(r * v for r, v in zip(raised, values, strict=True)) / sum(raised)
@@ -37,14 +42,16 @@ ODD = (
 )
 
 
-@pytest.mark.parametrize(("own", "score", "features"), list(product(ODD, scores_offered(), FEATURES)))
+@pytest.mark.parametrize(
+    ("own", "score", "features"), list(product(ODD, FIELDS["score"].options, FIELDS["features"].options))
+)
 def test_that_odd_samples_give_weights_that_sum_to_1(own: str, score: str, features: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        shown = regress(RegressionChoice(own=own, score=score, features=features, sigma=0.05))
+        shown = LAB.resolve(replace(LAB.example, own=own, score=score, features=features, sigma=0.05))
     assert float(shown.weights.sum()) == pytest.approx(1.0, abs=1e-9)
     assert np.isfinite(shown.fitted).all()
-    assert len(shown.keys) == len(pairs_of(own))
+    assert len(shown.keys) == own.count(":")
 
 
 @pytest.mark.parametrize(
@@ -56,4 +63,5 @@ def test_that_what_is_no_pair_is_refused_with_what_is_expected(own: str) -> None
 
 
 def test_that_a_comma_at_the_end_and_a_real_minus_sign_are_read() -> None:
-    assert pairs_of("−1:2, 3:−4,") == ((-1.0, 2.0), (3.0, -4.0))
+    shown = LAB.resolve(replace(LAB.example, own="−1:2, 3:−4,"))
+    assert (shown.keys.tolist(), shown.values.tolist()) == ([-1.0, 3.0], [2.0, -4.0])

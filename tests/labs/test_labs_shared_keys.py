@@ -1,15 +1,25 @@
 """Heads and their keys: counts against a slow count, and against the engine's own models."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 
-from attnscope.labs.shared_keys import BYTES, HEADS, SharingChoice, cost_of, share
+from attnscope.labs import LABS
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.transformer import Transformer
 
+LAB = LABS["Heads and their keys"]
+
+HEADS = LAB.charts(LAB.resolve(LAB.example))[0].series[0].xs.astype(int).tolist()
+"""How many heads there may be."""
 SMALL = [(d, h, g, n) for d, h, g, n in product((8, 16), (1, 2, 4, 8), (1, 2, 4, 8), (1, 3)) if g <= h]
+
+
+def cost_of(d: int, h: int, g: int, n: int):
+    """What the lab tells of a token that reads n, with g heads of keys for h."""
+    return LAB.resolve(replace(LAB.example, d_model=d, n_heads=h, n_kv_heads=g, n_tokens=n)).cost
 
 
 @pytest.mark.parametrize(("d", "h", "g", "n"), SMALL)
@@ -23,7 +33,7 @@ def test_that_the_counts_are_those_of_doing_it(d: int, h: int, g: int, n: int) -
             counted["exponentials"] += 1
     cost = cost_of(d, h, g, n)
     assert {name: getattr(cost, name) for name in counted} == counted
-    assert cost.cache == sum(BYTES for _ in range(n) for _ in range(2) for _ in range(g * width))
+    assert cost.cache == sum(2 for _ in range(n) for _ in range(2) for _ in range(g * width))
 
 
 @pytest.mark.parametrize(("h", "g"), [(h, g) for h in (1, 2, 4, 8) for g in (1, 2, 4, 8) if g <= h])
@@ -40,10 +50,17 @@ def test_that_the_projections_are_those_of_a_model(h: int, g: int) -> None:
 
 @pytest.mark.parametrize(("h", "g"), list(product(HEADS, HEADS)))
 def test_that_every_head_reads_one_of_the_keys_and_all_keys_are_read_as_often(h: int, g: int) -> None:
-    shown = share(SharingChoice(n_heads=h, n_kv_heads=g))
+    shown = LAB.resolve(replace(LAB.example, n_heads=h, n_kv_heads=g))
     g = min(g, h)
     assert shown.readers.shape == (h, g)
     assert np.array_equal(shown.readers.sum(axis=1), np.ones(h))
     assert np.array_equal(shown.readers.sum(axis=0), np.full(g, h / g))
     assert shown.whole.multiplications == shown.one.multiplications
     assert shown.whole.cache == shown.cost.cache * h // g
+    work, cache = LAB.charts(shown)
+    at = HEADS.index(h)
+    assert [series.ys[at] for series in work.series] == [
+        shown.whole.multiplications,
+        shown.whole.exponentials,
+    ]
+    assert cache.series[0].ys[HEADS.index(g)] == pytest.approx(shown.cost.cache / 1e6)

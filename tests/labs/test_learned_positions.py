@@ -1,6 +1,7 @@
 """Learned against sinusoidal positions: differences of the same seed, and what was published of row E."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,6 @@ import pytest
 from attnscope.fields import with_texts
 from attnscope.labs import LABS
 from attnscope.labs.findings import kept_findings
-from attnscope.labs.learned_positions import NAMES, LearnedChoice, compare_positions
 from attnscope.records.experiments import ExperimentAnswer, ModifyFinding, ModifyQuestion, ModifyRow
 
 LAB = LABS["Learned positions, row E"]
@@ -25,12 +25,12 @@ def row(name: str, bleus: tuple[float, ...], finals: tuple[float, ...], n_parame
     )
 
 
-def found(*rows: ModifyRow, measure: str = "bleu", **answer: object) -> LearnedChoice:
-    question = ModifyQuestion(group="position", n_seeds=3, only=NAMES)
+def found(*rows: ModifyRow, measure: str = "bleu", **answer: object) -> object:
+    question = ModifyQuestion(group="position", n_seeds=3, only=("sinusoidal", "learned"))
     finding = ModifyFinding(question=question, rows=rows)
     known = {"is_exact": True, **answer}
     return with_texts(
-        LearnedChoice(answer=ExperimentAnswer(finding=finding, **known)),  # type: ignore[arg-type]
+        replace(LAB.example, answer=ExperimentAnswer(finding=finding, **known)),  # type: ignore[arg-type]
         [f"measure={measure}"],
     )
 
@@ -42,12 +42,12 @@ ROWS = (
 
 
 def test_that_both_rows_alone_are_asked_for() -> None:
-    question = LAB.question(LearnedChoice(), None)
+    question = LAB.question(LAB.example, None)
     assert question == ModifyQuestion(group="position", only=("sinusoidal", "learned"), n_seeds=10)
 
 
 def test_that_the_difference_is_of_the_same_seed_with_students_interval() -> None:
-    shown = compare_positions(found(*ROWS))
+    shown = LAB.resolve(found(*ROWS))
     gaps = [1.0, -2.0, 2.0]
     mean = sum(gaps) / 3
     deviation = math.sqrt(sum((gap - mean) ** 2 for gap in gaps) / 2)
@@ -63,7 +63,7 @@ def test_that_the_difference_is_of_the_same_seed_with_students_interval() -> Non
 
 
 def test_that_row_e_stands_as_it_was_published() -> None:
-    shown = compare_positions(found(*ROWS))
+    shown = LAB.resolve(found(*ROWS))
     assert shown.published == (25.8, 25.7)
     here, published = LAB.charts(shown)
     assert published.series[-1].ys.tolist() == [25.8, 25.7]
@@ -71,21 +71,21 @@ def test_that_row_e_stands_as_it_was_published() -> None:
     assert here.x_names == published.x_names == ("sinusoidal", "learned")
     lines = [series.ys.tolist() for series in here.series if series.name.startswith("seed")]
     assert lines == [[70.0, 71.0], [60.0, 58.0], [80.0, 82.0]]
-    loss = compare_positions(found(*ROWS, measure="final"))
+    loss = LAB.resolve(found(*ROWS, measure="final"))
     assert loss.published == pytest.approx((math.log(4.92), math.log(4.92)))
-    assert all(math.isnan(value) for value in compare_positions(found(*ROWS, measure="early")).published)
+    assert all(math.isnan(value) for value in LAB.resolve(found(*ROWS, measure="early")).published)
 
 
 def test_that_a_seed_that_only_one_of_them_has_is_not_compared() -> None:
-    shown = compare_positions(found(ROWS[0], row("learned", (71.0, 58.0), (0.26, 0.26))))
+    shown = LAB.resolve(found(ROWS[0], row("learned", (71.0, 58.0), (0.26, 0.26))))
     assert shown.difference[0] == pytest.approx(-0.5)
-    alone = compare_positions(found(ROWS[0]))
+    alone = LAB.resolve(found(ROWS[0]))
     assert np.isnan(alone.difference).all()
     assert "Positions that are learned" in alone.words.sentence
 
 
 def test_that_while_it_is_trained_nothing_is_claimed() -> None:
-    words = compare_positions(found(*ROWS, is_exact=False, is_asked=True, n_done=40, n_total=90)).words
+    words = LAB.resolve(found(*ROWS, is_exact=False, is_asked=True, n_done=40, n_total=90)).words
     assert "Measured here now (40 of 90)" in words.sentence
 
 

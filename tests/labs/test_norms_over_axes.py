@@ -1,5 +1,7 @@
 """Norms over axes: torch's own, plain loops, and which numbers really matter to which."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,20 +9,15 @@ from pytestqt.qtbot import QtBot
 from session_samples import lab_states
 from torch.nn import functional
 
-from attnscope.labs.norms_over_axes import (
-    EPSILON,
-    N_FEATURES,
-    NORMS,
-    NormChoice,
-    NormsOverAxes,
-    block_after,
-    draw_block,
-    sharing,
-    show_norm,
-)
+from attnscope.fields import fields_of
+from attnscope.labs import LABS
 from attnscope.widgets.labs.page import make_lab
 
-LAB = NormsOverAxes()
+LAB = LABS["Norms over axes"]
+
+NORMS = next(field for field in fields_of(LAB.example) if field.name == "norm").options
+N_FEATURES = 8
+EPSILON = 1e-5
 SHAPES = [(1, 2), (3, 4), (4, 6)]
 
 
@@ -41,24 +38,34 @@ def of_torch(x: torch.Tensor, norm: str, n_groups: int) -> torch.Tensor:
 @pytest.mark.parametrize("n_groups", [1, 2, 4, 8])
 @pytest.mark.parametrize("norm", NORMS)
 def test_that_a_norm_is_that_of_torch_in_every_shape(norm, n_groups: int, shape: tuple[int, int]) -> None:
-    x = draw_block(*shape, 1.5, 3)
-    expected = of_torch(torch.from_numpy(x), norm, n_groups).numpy()
-    np.testing.assert_allclose(block_after(x, norm, n_groups), expected, rtol=1e-10, atol=1e-12)
+    n_texts, n_tokens = shape
+    shown = LAB.resolve(
+        replace(LAB.example, norm=norm, n_groups=n_groups, n_texts=n_texts, n_tokens=n_tokens, seed=3)
+    )
+    assert shown.before.shape == (*shape, N_FEATURES)
+    expected = of_torch(torch.from_numpy(shown.before.copy()), norm, n_groups).numpy()
+    np.testing.assert_allclose(shown.after, expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_array_equal(LAB.cells(shown)[2].values, shown.after.reshape(-1, N_FEATURES))
 
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_that_what_is_counted_is_what_the_gradient_reaches(norm) -> None:
-    x = torch.from_numpy(draw_block(3, 4, 1.0, 0)).requires_grad_()
+    shown = LAB.resolve(replace(LAB.example, norm=norm, unevenness=1.0, text=2, token=3, feature=6))
+    x = torch.from_numpy(shown.before.copy()).requires_grad_()
     at = (1, 2, 5)
     of_torch(x, norm, 2)[at].backward()
     assert x.grad is not None
     reached = x.grad.abs().numpy() > 1e-12
-    np.testing.assert_array_equal(sharing(x.shape, norm, 2, at), reached)
+    assert reached.shape == (3, 4, N_FEATURES)
+    np.testing.assert_array_equal(shown.shares, reached)
+    counted = LAB.cells(shown)[1].values.reshape(reached.shape)
+    np.testing.assert_array_equal(~np.isnan(counted), reached)
+    assert counted[at] == 1
 
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_that_the_numbers_told_are_those_of_plain_loops(norm) -> None:
-    shown = show_norm(NormChoice(norm=norm, text=9, token=9))
+    shown = LAB.resolve(replace(LAB.example, norm=norm, text=9, token=9))
     assert shown.choice.at == (2, 3, 2)
     counted = [
         float(shown.before[b, t, f])
@@ -83,7 +90,7 @@ def test_that_the_numbers_told_are_those_of_plain_loops(norm) -> None:
 
 
 def test_that_each_norm_leaves_the_means_that_it_does_not_count() -> None:
-    charts = {norm: LAB.charts(show_norm(NormChoice(norm=norm))) for norm in NORMS}
+    charts = {norm: LAB.charts(LAB.resolve(replace(LAB.example, norm=norm))) for norm in NORMS}
     after = {norm: [chart.series[2].ys for chart in charts[norm]] for norm in NORMS}
     assert np.abs(after["layer"][0]).max() < 1e-12 < 0.1 < np.abs(after["layer"][1]).max()
     assert np.abs(after["batch"][1]).max() < 1e-12 < 0.1 < np.abs(after["batch"][0]).max()
@@ -99,4 +106,4 @@ def test_that_a_number_is_looked_at_when_it_is_clicked(qtbot: QtBot) -> None:
     assert view.cell_panels[1].sentence(5, 7) == "text·token 2·2 → feature 8  x"
     assert view.cell_panels[1].sentence(0, 7) == "text·token 1·1 → feature 8  others"
     view.controls.undo()
-    assert view.lab.choice == NormChoice()
+    assert view.lab.choice == LAB.example

@@ -1,13 +1,13 @@
 """The lab on precision and accumulation: gradients add up, numbers are rounded, bytes are counted."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from attnscope.labs import LABS
-from attnscope.labs.precision_and_accumulation import StepsChoice, bfloat16, compare_steps
 from attnscope.records.experiments import STEP_WAYS, ExperimentAnswer, StepsQuestion
 from attnscope.workers.experiments.stepping import (
     N_STEPS,
@@ -18,6 +18,8 @@ from attnscope.workers.experiments.stepping import (
     measure_steps,
     new_module,
 )
+
+LAB = LABS["Precision and accumulation"]
 
 SMALL = StepsQuestion(n_parts=4, batch=6, n_tokens=5, d_model=8, n_layers=2)
 
@@ -64,11 +66,14 @@ def test_that_checkpointing_changes_no_digit_and_bfloat16_the_third() -> None:
 
 
 def test_that_a_number_of_bfloat16_is_the_nearest_with_eight_digits() -> None:
-    rng = np.random.default_rng(0)
-    numbers = np.concatenate(
-        [rng.normal(size=500), 10.0 ** rng.uniform(-20, 20, 200), [0.0, -0.0, 1 + 2**-8, 1 + 3 * 2**-8, -1.0]]
-    ).astype(np.float32)
-    found = bfloat16(numbers)
+    lab = LABS["Precision and accumulation"]
+    drawn = {series.name: series for series in lab.charts(lab.resolve(lab.example))[3].series}
+    numbers = drawn["bfloat16"].xs.astype(np.float32)
+    found = drawn["bfloat16"].ys
+    np.testing.assert_array_equal(drawn["float32"].ys, drawn["float32"].xs)
+    halves = [x for x in numbers.tolist() if math.frexp(x)[0] * 256 % 1 == 0.5]
+    assert len(numbers) > 500
+    assert halves, "some are as near to two"
     slow = []
     for x in numbers.tolist():
         fraction, exponent = math.frexp(x)  # of 0.5 … 1: 8 digits are whole numbers of 2⁻⁸
@@ -106,7 +111,7 @@ def test_that_every_way_is_told_and_parts_need_less_memory() -> None:
     assert whole.losses[-1] < whole.losses[0]
     first = add_gradients(new_module(SMALL, "whole"), next(batches_of(SMALL)), SMALL, "whole")
     assert whole.losses[0] == first
-    shown = compare_steps(StepsChoice(answer=ExperimentAnswer(finding=last.finding, is_exact=True)))
+    shown = LAB.resolve(replace(LAB.example, answer=ExperimentAnswer(finding=last.finding, is_exact=True)))
     assert "checkpointing the very same losses" in shown.words.sentence
     lab = LABS["Precision and accumulation"]
     apart, losses, costs, _ = lab.charts(shown)
@@ -120,7 +125,7 @@ def test_that_every_way_is_told_and_parts_need_less_memory() -> None:
 
 
 def test_that_before_there_is_an_answer_the_claim_stands_there() -> None:
-    shown = compare_steps(StepsChoice())
+    shown = LAB.resolve(LAB.example)
     assert "add up" in shown.words.sentence
     assert all(
         np.isnan(series.ys).all() for series in LABS["Precision and accumulation"].charts(shown)[1].series

@@ -10,7 +10,6 @@ from attnscope.cli.main import main
 from attnscope.errors import UserError
 from attnscope.fields import with_texts, with_values
 from attnscope.labs import LABS
-from attnscope.labs.probing import ProbingChoice, best_layer, probe
 from attnscope.models import load
 from attnscope.records.experiments import (
     ExperimentAnswer,
@@ -48,43 +47,42 @@ def finding(*values: tuple[float, float], n_layers: int = 3, **wishes: object) -
 
 def told(found: ProbeFinding | None, *, error: str = ""):
     answer = ExperimentAnswer(finding=found, is_exact=not error, error=error)
-    return probe(ProbingChoice(answer=answer))
+    return LAB.resolve(replace(LAB.example, answer=answer))
 
 
 def test_that_the_open_model_is_probed_unless_another_is_named() -> None:
     opened = OpenModel(key="folder abc")
-    assert LAB.question(ProbingChoice(), opened) == ProbeQuestion(model="folder abc")
-    named = with_texts(ProbingChoice(), ["model=stories"])
+    assert LAB.question(LAB.example, opened) == ProbeQuestion(model="folder abc")
+    named = with_texts(LAB.example, ["model=stories"])
     assert LAB.question(named, opened) == LAB.question(named, None) == ProbeQuestion(source="stories")
-    assert LAB.question(ProbingChoice(), None) == ProbeQuestion()
+    assert LAB.question(LAB.example, None) == ProbeQuestion()
 
 
 @pytest.mark.parametrize("name", ["no-such-model", "stories\0", "../nowhere"])
 def test_that_a_model_that_is_nowhere_is_refused(name: str) -> None:
     with pytest.raises(UserError, match="model is"):
-        with_values(ProbingChoice(), {"model": name})
-    assert with_values(ProbingChoice(), {"model": "tagging"}).model == "tagging"
+        with_values(LAB.example, {"model": name})
+    assert with_values(LAB.example, {"model": "tagging"}).model == "tagging"
 
 
 def test_that_a_file_is_told_from_what_it_was_before_and_its_column_counts(tmp_path: Path) -> None:
     path = tmp_path / "trees.conllu"
     path.write_text(CONLLU)
-    choice = with_texts(ProbingChoice(), [f"file={path}", "column=deprel"])
+    choice = with_texts(LAB.example, [f"file={path}", "column=deprel"])
     first = LAB.question(choice, None)
     assert (first.file, first.column) == (str(path), "deprel")
     path.write_text(CONLLU + CONLLU)
     assert LAB.question(choice, None) != first
-    plain = with_texts(ProbingChoice(), ["column=deprel"])
-    assert LAB.question(plain, None) == LAB.question(ProbingChoice(), None)
+    plain = with_texts(LAB.example, ["column=deprel"])
+    assert LAB.question(plain, None) == LAB.question(LAB.example, None)
     with pytest.raises(UserError, match="no file"):
-        with_texts(ProbingChoice(), ["file=/nowhere/trees.conllu"])
+        with_texts(LAB.example, ["file=/nowhere/trees.conllu"])
 
 
 def test_that_the_best_layer_is_told_with_its_control_and_what_it_does_not_show() -> None:
     shown = told(finding((0.6, 0.5), (0.9, 0.7), (0.9, 0.5)))
     rows, words = dict(shown.words.numbers), shown.words.sentence
-    assert best_layer(shown.found) == 1, "the first of those that are alike"
-    assert rows["best, after 1 layer"] == "0.900 (0.880–0.920)"
+    assert rows["best, after 1 layer"] == "0.900 (0.880–0.920)", "the first of those that are alike"
     assert rows["selectivity there"].startswith("0.200")
     assert rows["words held out"] == "100 in 12 sentences"
     assert "right most often after 1 layer: 0.900 (0.880–0.920)" in words

@@ -1,13 +1,16 @@
 """The lab on reversible layers: what it counts, against what autograd says it saves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from attnscope.labs import LABS
-from attnscope.labs.reversible_layers import StoreChoice, compare_stores
 from attnscope.records.experiments import ExperimentAnswer, StoreQuestion
 from attnscope.workers.experiments.storing import Ledger, measure_stores
+
+LAB = LABS["Reversible layers"]
 
 SMALL = StoreQuestion(n_layers=4, d_model=32, n_tokens=16)
 
@@ -27,7 +30,7 @@ def test_that_kept_bytes_grow_with_plain_layers_alone_and_errors_are_rounding() 
     assert max(last.finding.errors) < 2e-6
     assert max(last.finding.wide_errors) < 1e-14
     answer = ExperimentAnswer(finding=last.finding, is_exact=True)
-    shown = compare_stores(StoreChoice(n_layers=4, d_model=32, n_tokens=16, answer=answer))
+    shown = LAB.resolve(replace(LAB.example, n_layers=4, d_model=32, n_tokens=16, answer=answer))
     assert "times the time" in shown.words.sentence
     lab = LABS["Reversible layers"]
     kept, _, found = lab.charts(shown)

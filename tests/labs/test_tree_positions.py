@@ -9,25 +9,16 @@ import pytest
 
 import attnscope as at
 from attnscope.cli.main import main
+from attnscope.counting import format_number
 from attnscope.errors import UserError
-from attnscope.labs.modifications import rank_correlation
-from attnscope.labs.tree_positions import (
-    BASE,
-    D_MODEL,
-    ENCODINGS,
-    MOST_TREES,
-    MOST_WORDS,
-    TreeChoice,
-    TreePositions,
-    branches_of,
-    cosines,
-    depths_of,
-    look_at_tree,
-    path_table,
-    read_sentences,
-    relative_positions,
-    tree_distances,
-)
+from attnscope.fields import fields_of
+from attnscope.labs import LABS
+
+LAB = LABS["Tree positions"]
+D_MODEL, BASE = 64, 10000.0
+MOST_TREES, MOST_WORDS = 200, 60
+ENCODINGS = next(field for field in fields_of(LAB.example) if field.name == "encoding").options
+
 
 HEADS = [
     [-1],
@@ -79,22 +70,40 @@ def slow_path(heads: list[int], i: int, decay: float) -> list[float]:
     return [x * size * decay ** (m // width) for m, x in enumerate(encode(i))]
 
 
+def look(folder: Path, heads: list[int], **settings: object):
+    """What the lab shows of one sentence of a file."""
+    path = folder / "trees.conllu"
+    path.write_text(conllu(heads), encoding="utf-8")
+    choice = replace(LAB.example, file=str(path), sentence=1, **settings)
+    assert LAB.allows(choice)  # which reads the file
+    return LAB.resolve(choice)
+
+
+def cosine(a, b) -> float:
+    a, b = np.array(a), np.array(b)
+    size = np.sqrt(a @ a) * np.sqrt(b @ b)
+    return float(a @ b / size) if size else float("nan")
+
+
 @pytest.mark.parametrize("heads", HEADS, ids=len)
-def test_that_distances_depths_and_paths_equal_slow_ones(heads: list[int]) -> None:
+def test_that_distances_depths_and_paths_equal_slow_ones(tmp_path: Path, heads: list[int]) -> None:
     n, root = len(heads), heads.index(-1)
-    found = tree_distances(heads)
+    shown = look(tmp_path, heads, encoding="distance")
     for i in range(n):
-        assert depths_of(heads)[i] == slow_distance(heads, root, i)
+        assert shown.depths[i] == slow_distance(heads, root, i)
         for j in range(n):
-            assert found[i, j] == slow_distance(heads, i, j)
+            assert shown.in_tree[i, j] == slow_distance(heads, i, j)
     for decay in (0.1, 0.7, 0.95):
-        slow = np.array([slow_path(heads, i, decay) for i in range(n)])
-        np.testing.assert_allclose(path_table(heads, decay), slow, atol=1e-12)
+        slow = [slow_path(heads, i, decay) for i in range(n)]
+        expected = [[cosine(a, b) for b in slow] for a in slow]
+        found = look(tmp_path, heads, encoding="path", decay=decay).in_tree
+        np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("heads", HEADS, ids=len)
-def test_that_relative_positions_are_those_of_the_paper(heads: list[int]) -> None:
-    found, depth = relative_positions(heads), depths_of(heads)
+def test_that_relative_positions_are_those_of_the_paper(tmp_path: Path, heads: list[int]) -> None:
+    shown = look(tmp_path, heads, encoding="relative")
+    found, depth = shown.in_tree, [slow_distance(heads, heads.index(-1), i) for i in range(len(heads))]
     for i in range(len(heads)):
         for j in range(len(heads)):
             is_one_branch = slow_distance(heads, i, j) == abs(depth[i] - depth[j])
@@ -103,23 +112,21 @@ def test_that_relative_positions_are_those_of_the_paper(heads: list[int]) -> Non
     np.testing.assert_array_equal(found, -found.T)
 
 
-def test_that_one_matrix_takes_every_head_to_its_child() -> None:
+def test_that_the_width_of_paths_and_the_child_of_a_word_are_told(tmp_path: Path) -> None:
     heads = HEADS[3]
-    table, branches, decay = path_table(heads, 0.6), branches_of(heads), 0.6
-    width = max(branches) + 1
-    pushed = np.zeros((table.shape[1],) * 2)
-    pushed[width:, :-width] = decay * np.eye(table.shape[1] - width)
-    size = np.sqrt((1 - decay**2) * table.shape[1] / 2)
-    for i, head in enumerate(heads):
-        if head >= 0:
-            unit = size * np.eye(table.shape[1])[branches[i]]
-            np.testing.assert_allclose(table[i], pushed @ table[head] + unit, atol=1e-12)
+    for k in (1, 4, 7):
+        told = dict(look(tmp_path, heads, encoding="path", word=k + 1).words.numbers)
+        siblings = [i for i, head in enumerate(heads) if head == heads[k]]
+        depth = slow_distance(heads, heads.index(-1), k)
+        assert told["its depth, child"] == f"{depth}, {siblings.index(k) + 1}"
+        widest = max(heads.count(head) for head in heads if head >= 0)
+        assert told["path encoding, w × k"].startswith(f"{widest} × ")
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("sentence", [1, 2, 3, 4])
 def test_that_maps_hold_what_the_encodings_say(encoding: str, sentence: int) -> None:
-    shown = look_at_tree(TreeChoice(encoding=encoding, sentence=sentence))
+    shown = LAB.resolve(replace(LAB.example, encoding=encoding, sentence=sentence))
     heads = list(shown.sentence.heads)
     n = len(heads)
 
@@ -127,17 +134,17 @@ def test_that_maps_hold_what_the_encodings_say(encoding: str, sentence: int) -> 
         angles = [t * BASE ** (-2 * p / D_MODEL) for p in range(D_MODEL // 2)]
         return np.array([f(a) for a in angles for f in (np.sin, np.cos)])
 
-    def cosine(a: np.ndarray, b: np.ndarray) -> float:
-        size = np.sqrt(a @ a) * np.sqrt(b @ b)
-        return float(a @ b / size) if size else float("nan")
-
     for i in range(n):
         for j in range(n):
             row = {"distance": abs(i - j), "relative": i - j}.get(encoding, cosine(wave(i), wave(j)))
             depth = [slow_distance(heads, heads.index(-1), k) for k in (i, j)]
             tree = {
                 "distance": lambda i=i, j=j: slow_distance(heads, i, j),
-                "relative": lambda i=i, j=j: relative_positions(heads)[i, j],
+                "relative": lambda i=i, j=j, depth=depth: (
+                    depth[0] - depth[1]
+                    if slow_distance(heads, i, j) == abs(depth[0] - depth[1])
+                    else (1 if i > j else -1) * sum(depth)
+                ),
                 "depth": lambda depth=depth: cosine(*map(wave, depth)),
                 "path": lambda i=i, j=j: cosine(*(np.array(slow_path(heads, k, 0.7)) for k in (i, j))),
             }[encoding]()
@@ -146,17 +153,39 @@ def test_that_maps_hold_what_the_encodings_say(encoding: str, sentence: int) -> 
     assert np.isnan(shown.in_tree[heads.index(-1)]).all() == (encoding == "path")
 
 
-def test_that_ranks_are_shared_and_constants_have_no_correlation() -> None:
-    assert rank_correlation(np.array([1.0, 2, 2, 5]), np.array([10.0, 20, 20, 21])) == pytest.approx(1.0)
-    assert rank_correlation(np.array([1.0, 2, 3]), np.array([3.0, 2, 1])) == pytest.approx(-1.0)
-    assert np.isnan(rank_correlation(np.ones(3), np.arange(3.0)))
-    assert np.isnan(cosines(np.zeros((2, 3)))).all()
+def ranked(values: list[float]) -> list[float]:
+    """Ranks from 1; equal values share the mean of theirs."""
+    ordered = sorted(values)
+    return [ordered.index(v) + (ordered.count(v) + 1) / 2 for v in values]
+
+
+def test_that_the_rank_correlation_of_distances_is_spearmans(tmp_path: Path) -> None:
+    for heads in HEADS[2:]:
+        pairs = [(i, j) for i in range(len(heads)) for j in range(i)]
+        ranks = [
+            ranked(values)
+            for values in ([i - j for i, j in pairs], [slow_distance(heads, i, j) for i, j in pairs])
+        ]
+        mean = (len(pairs) + 1) / 2
+        over = sum((a - mean) * (b - mean) for a, b in zip(*ranks, strict=True))
+        under = np.prod([sum((a - mean) ** 2 for a in one) for one in ranks]) ** 0.5
+        told = dict(look(tmp_path, heads).words.numbers)["rank correlation of both distances"]
+        assert told == format_number(over / under, 2)
+    assert dict(look(tmp_path, [-1, 0]).words.numbers)["rank correlation of both distances"] == "none"
+    flat = dict(look(tmp_path, [-1, 0, 0]).words.numbers)["rank correlation of both distances"]
+    assert flat != "none"
+
+
+def choices(choice: object) -> int:
+    """How many sentences there are: the last stands for all after it."""
+    setting = next(field for field in fields_of(choice) if field.name == "sentence")
+    return setting.shown(replace(choice, sentence=MOST_TREES))
 
 
 def test_that_the_sample_opens_with_words_far_apart_and_one_edge() -> None:
-    shown = look_at_tree(TreeChoice())
+    shown = LAB.resolve(LAB.example)
     assert "“cat” and its head “slept” stand 9 words apart, but one edge" in shown.words.sentence
-    assert len(read_sentences("")) == 4
+    assert choices(LAB.example) == 4
 
 
 def test_that_a_file_is_read_and_the_last_sentence_stands_for_those_after_it(tmp_path: Path) -> None:
@@ -164,12 +193,12 @@ def test_that_a_file_is_read_and_the_last_sentence_stands_for_those_after_it(tmp
     path.write_text(conllu([-1], [1, -1, 1], list(range(-1, MOST_WORDS))), encoding="utf-8")
     figure = at.lab("tree positions", file=str(path), sentence=7)
     assert figure.spec.cells[1].rows == ("w1", "w2", "w3")  # the third sentence is too long
-    assert len(read_sentences(str(path))) == 2
-    alone = look_at_tree(TreeChoice(file=str(path), sentence=1))
+    assert choices(replace(LAB.example, file=str(path))) == 2
+    alone = LAB.resolve(replace(LAB.example, file=str(path), sentence=1))
     assert "one word" in alone.words.sentence
     path.write_text(conllu(*[[-1]] * (MOST_TREES + 5)), encoding="utf-8")
-    assert TreePositions().allows(TreeChoice(file=str(path)))  # read anew
-    assert len(read_sentences(str(path))) == MOST_TREES
+    assert LAB.allows(replace(LAB.example, file=str(path)))  # read anew
+    assert choices(replace(LAB.example, file=str(path))) == MOST_TREES
 
 
 @pytest.mark.parametrize(
@@ -190,7 +219,7 @@ def test_that_what_is_no_tree_is_refused_in_one_sentence(
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=told):
         at.lab("Tree positions", file=str(path))
-    assert not TreePositions().allows(TreeChoice(file=str(path)))
+    assert not LAB.allows(replace(LAB.example, file=str(path)))
     assert main(["lab", "Tree positions", "--set", f"file={path}"]) == 2
     assert capsys.readouterr().err.count("\n") <= 3
 
@@ -203,26 +232,25 @@ def test_that_a_missing_file_and_a_number_are_refused(tmp_path: Path) -> None:
 
 
 def test_that_a_click_chooses_a_word() -> None:
-    lab = TreePositions()
+    lab = LAB
     assert lab.click(lab.example, 1, 4, 0).word == 5
     assert lab.drag(lab.example, 3.4, -1.0, is_start=True).word == 3
-    shown = look_at_tree(replace(lab.example, word=99, sentence=2))
+    shown = LAB.resolve(replace(lab.example, word=99, sentence=2))
     assert shown.word == len(shown.sentence.words) - 1
 
 
 @pytest.mark.qt
 def test_that_the_button_opens_a_file_and_says_what_is_wrong_with_it(qtbot, tmp_path: Path) -> None:
-    from attnscope.fields import fields_of
     from attnscope.widgets.labs.lab_view import ControlRow
 
     good, bad = tmp_path / "good.conllu", tmp_path / "bad.conllu"
     good.write_text(conllu([1, -1]), encoding="utf-8")
     bad.write_text(conllu([0]), encoding="utf-8")
     paths = iter([str(bad), "", str(good)])
-    setting = next(one for one in fields_of(TreeChoice()) if one.name == "file")
-    row = ControlRow(setting, TreeChoice(), choose_file=lambda _parent, kinds: next(paths))
+    setting = next(one for one in fields_of(LAB.example) if one.name == "file")
+    row = ControlRow(setting, LAB.example, choose_file=lambda _parent, kinds: next(paths))
     qtbot.addWidget(row)
-    asked: list[TreeChoice] = []
+    asked: list[object] = []
     row.asked.connect(asked.append)
     row.opener.click()
     assert "0 roots" in row.error.text()

@@ -2,23 +2,29 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from attnscope.errors import UserError
 from attnscope.fields import with_texts
-from attnscope.labs.weighted_average import (
-    LIMIT,
-    AverageChoice,
-    WeightedAverage,
-    hull_of,
-    points_of,
-    take_average,
-    text_of,
-)
+from attnscope.labs import LABS
 
-LAB = WeightedAverage()
+LAB = LABS["A weighted average"]
+LIMIT = 2.5
+"""How far points may be out."""
+
+
+def points_of(values: str) -> np.ndarray:
+    return np.array([[float(x) for x in pair.split(",")] for pair in values.split()])
+
+
+def hull_of(values: str) -> np.ndarray:
+    """The corners of the hull as it is drawn."""
+    hull = LAB.charts(LAB.resolve(replace(LAB.example, values=values)))[0].series[1]
+    assert hull.name == "hull"
+    return np.stack([hull.xs, hull.ys], axis=1)
 
 
 def slow_output(query, keys, values, temperature):
@@ -31,10 +37,10 @@ def slow_output(query, keys, values, temperature):
 
 @pytest.mark.parametrize("keys", ["values", "fixed"])
 @pytest.mark.parametrize("temperature", [0.02, 0.3, 1.0, 50.0])
-@pytest.mark.parametrize("values", [AverageChoice().values, "0,0 1,1", "1,1 1,1 -2.5,2.5"])
+@pytest.mark.parametrize("values", [LAB.example.values, "0,0 1,1", "1,1 1,1 -2.5,2.5"])
 def test_that_the_output_is_that_of_plain_loops(keys: str, temperature: float, values: str) -> None:
-    choice = AverageChoice(values=values, keys=keys, temperature=temperature)  # type: ignore[arg-type]
-    shown = take_average(choice)
+    choice = replace(LAB.example, values=values, keys=keys, temperature=temperature)  # type: ignore[arg-type]
+    shown = LAB.resolve(choice)
     points = [tuple(map(float, pair.split(","))) for pair in values.split()]
     n = len(points)
     angles = [math.pi / 2 + 2 * math.pi * k / n for k in range(n)]
@@ -45,22 +51,22 @@ def test_that_the_output_is_that_of_plain_loops(keys: str, temperature: float, v
 
 
 def test_that_temperature_goes_from_one_value_to_the_mean() -> None:
-    cold, warm = (take_average(AverageChoice(temperature=t)) for t in (0.02, 50.0))
+    cold, warm = (LAB.resolve(replace(LAB.example, temperature=t)) for t in (0.02, 50.0))
     scores = cold.values @ cold.query
     np.testing.assert_allclose(cold.output, cold.values[scores.argmax()], atol=1e-9)
     np.testing.assert_allclose(warm.output, warm.values.mean(axis=0), atol=0.05)
     assert "hard lookup" in cold.words.sentence
     assert "mean pooling" in warm.words.sentence
-    assert "soft lookup" in take_average(AverageChoice()).words.sentence
+    assert "soft lookup" in LAB.resolve(LAB.example).words.sentence
     assert (np.diff(cold.largest) <= 1e-12).all()
 
 
 def test_that_the_map_is_linear_with_fixed_keys_alone() -> None:
-    linear = take_average(AverageChoice(keys="fixed"))
+    linear = LAB.resolve(replace(LAB.example, keys="fixed"))
     assert linear.doubled < 1e-12
     assert linear.added < 1e-12
     assert "f is linear" in linear.words.sentence
-    shown = take_average(AverageChoice())
+    shown = LAB.resolve(LAB.example)
     values, query = shown.values, (-0.6, -0.9)
 
     def f(inputs):
@@ -77,7 +83,8 @@ def test_that_the_map_is_linear_with_fixed_keys_alone() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_that_the_hull_has_every_point_on_one_side_of_each_edge_and_holds_the_outputs(seed: int) -> None:
     points = np.round(np.random.default_rng(seed).uniform(-LIMIT, LIMIT, (3 + seed, 2)), 1)
-    corners = hull_of(points)
+    values = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    corners = hull_of(values)
     assert (corners[0] == corners[-1]).all()
     slow = set()  # an edge: all other points lie on one side
     for i, j in itertools.permutations(range(len(points)), 2):
@@ -86,21 +93,21 @@ def test_that_the_hull_has_every_point_on_one_side_of_each_edge_and_holds_the_ou
         if (sides >= -1e-12).all() and (a != b).any():
             slow |= {tuple(a), tuple(b)}
     assert {tuple(corner) for corner in corners} == slow
-    shown = take_average(AverageChoice(values=text_of(points)))
+    shown = LAB.resolve(replace(LAB.example, values=values))
     for a, b in itertools.pairwise(corners):
         sides = (b[0] - a[0]) * (shown.path[:, 1] - a[1]) - (b[1] - a[1]) * (shown.path[:, 0] - a[0])
         assert (sides >= -1e-9).all()
 
 
 def test_that_points_on_a_line_and_equal_points_have_a_hull() -> None:
-    assert len(hull_of(points_of("0,0 1,1 2,2"))) == 3
-    assert len(hull_of(points_of("1,1 1,1"))) == 2
-    assert LAB.charts(take_average(AverageChoice(values="1,1 1,1")))
+    assert len(hull_of("0,0 1,1 2,2")) == 3
+    assert len(hull_of("1,1 1,1")) == 2
+    assert LAB.charts(LAB.resolve(replace(LAB.example, values="1,1 1,1")))
 
 
 def test_that_a_point_stays_in_the_hand_when_it_passes_over_another() -> None:
-    first, second = points_of(AverageChoice().values)[:2]
-    held = LAB.drag(AverageChoice(), *(first + 0.05), is_start=True)
+    first, second = points_of(LAB.example.values)[:2]
+    held = LAB.drag(LAB.example, *(first + 0.05), is_start=True)
     held = LAB.drag(held, *second, is_start=False)
     held = LAB.drag(held, 0.3, 0.3, is_start=False)
     found = points_of(held.values)
@@ -117,5 +124,5 @@ def test_that_a_point_stays_in_the_hand_when_it_passes_over_another() -> None:
 )
 def test_that_what_is_no_points_is_told(typed: str) -> None:
     with pytest.raises(UserError, match=r"Expected: 2 to 8 points x,y within ±2\.5"):
-        with_texts(AverageChoice(), (f"values={typed}",))
-    assert with_texts(AverageChoice(), ("values=0,0 −1,2.5",)).values == "0,0 −1,2.5"
+        with_texts(LAB.example, (f"values={typed}",))
+    assert with_texts(LAB.example, ("values=0,0 −1,2.5",)).values == "0,0 −1,2.5"

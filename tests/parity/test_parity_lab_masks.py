@@ -1,12 +1,18 @@
 """The masks of the lab, written in numpy, against the rules the engine computes with."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from attnscope.labs.mask_structure import MASKS, MaskChoice, mask_kinds
+from attnscope.fields import fields_of
+from attnscope.labs import LABS
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.self_masks import build_self_mask
+
+LAB = LABS["Masks as structure"]
+MASKS = next(field for field in fields_of(LAB.example) if field.name == "mask").options
 
 
 @pytest.mark.parametrize("mask", list(MASKS))
@@ -14,7 +20,8 @@ from attnscope.nn.self_masks import build_self_mask
 @pytest.mark.parametrize("n_padding", [0, 3])
 def test_that_the_labs_mask_is_the_engines(mask: str, is_causal: bool, n_padding: int) -> None:
     for seed, window, n_global, block in ((0, 2, 1, 4), (5, 1, 3, 2), (9, 3, 0, 3)):
-        choice = MaskChoice(
+        choice = replace(
+            LAB.example,
             mask=mask,  # type: ignore[arg-type]
             n_tokens=29,
             is_causal=is_causal,
@@ -45,4 +52,4 @@ def test_that_the_labs_mask_is_the_engines(mask: str, is_causal: bool, n_padding
             29, 29, is_causal=is_causal or mask == "causal", key_valid=key_valid
         )
         expected = rule.allowed(29, 29)[0, 0].numpy()
-        np.testing.assert_array_equal(~np.isnan(mask_kinds(choice)), expected)
+        np.testing.assert_array_equal(~np.isnan(LAB.resolve(choice).kinds), expected)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from tiny_models import SENTENCE, tiny_model
 import attnscope
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
-from attnscope.labs.kernel_regression import RegressionChoice, regress, scores_offered
+from attnscope.fields import fields_of
+from attnscope.labs import LABS, find_labs
 from attnscope.models.cost import BatchShape, activation_bytes, own_cost
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.transformer import build_transformer
@@ -20,6 +22,8 @@ from attnscope.schemes import scores
 from attnscope.schemes.registry import schemes_of
 from attnscope.schemes.scores import SCORES, Score
 from attnscope.viewmodels.help_pages import read_help
+
+LAB = LABS["Kernel regression"]
 
 HELP = Path(__file__).parents[2] / "resources" / "help"
 ADDED = '''
@@ -133,10 +137,13 @@ def test_that_a_tiny_model_of_it_is_trained_opened_and_shown(
     assert attnscope.load(str(run)).own.config.score == "reversed"
 
 
-def test_that_the_lab_and_the_help_show_it() -> None:
-    assert scores_offered()["halved"] == "halved"
-    assert "reversed" not in scores_offered()
-    shown = regress(RegressionChoice(score="halved", sigma=1.0))
+def test_that_the_lab_and_the_help_show_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, type(LAB).__module__)  # as when the program starts
+    new = find_labs()[LAB.name]
+    offered = next(field for field in fields_of(new.example) if field.name == "score").options
+    assert offered["halved"] == "halved"
+    assert "reversed" not in offered
+    shown = LAB.resolve(replace(LAB.example, score="halved", sigma=1.0))
     assert shown.words.formula[0] == "s = q·k / 2σ²"
     assert shown.words.sentence == "Half of the product."
     (recipes,) = (page for page in read_help(HELP) if page.name == "recipes")

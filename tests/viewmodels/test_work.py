@@ -8,7 +8,6 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 from session_samples import Desk
 
-from attnscope.labs.learned_positions import NAMES
 from attnscope.records.experiments import BleuQuestion, GradientQuestion, ModifyQuestion
 from attnscope.records.findings import MeasureHeads, MeasuringNews
 from attnscope.records.messages import LoadModel, ModelLoaded, Progress, Request
@@ -138,7 +137,12 @@ def test_that_a_bar_stands_in_the_line_while_a_long_text_is_traced(qtbot: QtBot)
 
 
 def test_that_an_experiment_has_the_name_of_its_lab() -> None:
-    asked = (BleuQuestion(), GradientQuestion(), ModifyQuestion(), ModifyQuestion(only=NAMES))
+    asked = (
+        BleuQuestion(),
+        GradientQuestion(),
+        ModifyQuestion(),
+        ModifyQuestion(only=("sinusoidal", "learned")),
+    )
     experiments = SimpleNamespace(under_way=tuple((question, 3, 60) for question in asked))
     names = [job.name for job in experiment_jobs(experiments)()]  # type: ignore[arg-type]
     assert names == [

@@ -1,6 +1,7 @@
 """What stands where: the status bar on pages without maps, names of labs, axes without curves."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,8 +14,6 @@ from attnscope.cli.translate import score_sentence
 from attnscope.figures.colours import LIGHT
 from attnscope.figures.paint_chart import paint_chart
 from attnscope.labs import LABS
-from attnscope.labs.gradient_reach import ReachChoice, gated_sizes, reach
-from attnscope.labs.position_offsets import OffsetChoice, look_past, offset_charts
 from attnscope.records.charts import Chart, Series
 from attnscope.records.tokenizers import TokenizerRow, TokenizersNews
 from attnscope.viewmodels.labs.tokenizers import TokenizersState
@@ -26,6 +25,9 @@ from attnscope.widgets.labs.lab_view import LabView
 from attnscope.widgets.labs.page import make_lab
 from attnscope.widgets.labs.tokenizers_view import TokenizersView
 from attnscope.widgets.window.bars import StatusBar
+
+GRADIENT_BY_DISTANCE = LABS["Gradient by distance"]
+PAST_THE_TRAINED_LENGTH = LABS["Past the trained length"]
 
 pytestmark = pytest.mark.qt
 
@@ -71,10 +73,13 @@ def test_that_tokenizers_have_no_axes_before_they_are_measured(qtbot):
 
 
 def test_that_a_gradient_that_grows_in_an_lstm_is_explained_and_not_called_its_gate():
-    growing = reach(ReachChoice(forget_bias=3.0)).words.sentence
-    assert gated_sizes(64, 3.0, 0)[48] > 1
+    shown = GRADIENT_BY_DISTANCE.resolve(replace(GRADIENT_BY_DISTANCE.example, forget_bias=3.0))
+    growing = shown.words.sentence
+    assert shown.gated[47] > 1
     assert "an LSTM's × 2.9 with forget gates near 0.95: above 1, as its gates read h" in growing
-    shrinking = reach(ReachChoice(forget_bias=-2.0)).words.sentence
+    shrinking = GRADIENT_BY_DISTANCE.resolve(
+        replace(GRADIENT_BY_DISTANCE.example, forget_bias=-2.0)
+    ).words.sentence
     assert "above 1" not in shrinking
     assert len(growing) < 235  # two lines of the lab
 
@@ -96,8 +101,8 @@ def test_that_a_score_says_which_interval_it_has_and_over_how_many_texts(n_texts
 
 
 def test_that_the_clocks_of_the_rotation_fill_their_panel_and_each_has_its_words(qtbot):
-    shown = look_past(OffsetChoice())
-    chart = next(chart for chart in offset_charts(shown) if chart.title == "Rotation")
+    shown = PAST_THE_TRAINED_LENGTH.resolve(PAST_THE_TRAINED_LENGTH.example)
+    chart = next(chart for chart in PAST_THE_TRAINED_LENGTH.charts(shown) if chart.title == "Rotation")
     canvas = QImage(420, 324, QImage.Format.Format_RGB32)
     painter = QPainter(canvas)
     layout = paint_chart(painter, QRectF(0, 0, 420, 324), chart, palette=LIGHT)

@@ -1,9 +1,11 @@
 """Models that say again a token some positions back: what they can know, and when they stop."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from attnscope.labs.accuracy_by_distance import N_LAYERS, reach_of
+from attnscope.labs import LABS
 from attnscope.records.experiments import DISTANCES, READERS, DelayFinding, DelayQuestion
 from attnscope.workers.experiments.delaying import (
     N_CONVOLUTIONS,
@@ -35,12 +37,16 @@ def test_that_a_token_is_told_from_those_up_to_it_as_far_as_the_model_reads(read
 
 
 def test_that_the_lab_draws_the_convolution_that_is_trained() -> None:
-    assert N_CONVOLUTIONS == N_LAYERS
+    lab = LABS["Accuracy by distance"]
+    assert N_CONVOLUTIONS == len(lab.cells(lab.resolve(lab.example))[0].rows) - 1
     for width in (2, 3, 4):
         question = DelayQuestion(d_model=16, kernel_width=width)
         module = new_reader("convolution", 48, question)
         mixers = [block.attention for block in module.decoder]
-        assert sum((m.kernel.shape[1] - 1) * m.step for m in mixers) == reach_of(width)
+        assert (
+            sum((m.kernel.shape[1] - 1) * m.step for m in mixers)
+            == lab.resolve(replace(lab.example, kernel_width=width)).reach
+        )
 
 
 def test_that_a_gru_is_the_equation_of_its_gates() -> None:

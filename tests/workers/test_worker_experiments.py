@@ -10,8 +10,8 @@ from session_samples import Desk
 from worker_tools import ask, save_tiny, train_to_end
 
 from attnscope.analysis.rank_collapse import rank_collapse
+from attnscope.labs import LABS
 from attnscope.labs.lab import asked
-from attnscope.labs.length_quality import QualityChoice, judge_lengths
 from attnscope.models import load
 from attnscope.records.experiments import (
     CollapseFinding,
@@ -30,6 +30,8 @@ from attnscope.viewmodels.query import Requests
 from attnscope.workers.engine import Engine
 from attnscope.workers.experiments.writing_lengths import compare_writers
 from attnscope.workers.threads import WorkerThread, build_engine
+
+LAB = LABS["Quality by length"]
 
 pytestmark = pytest.mark.slow
 
@@ -86,7 +88,7 @@ class Lab(QObject):
 @pytest.mark.qt
 def test_that_quality_by_length_is_asked_of_a_running_worker_and_told_as_it_grows(qtbot: QtBot) -> None:
     worker = WorkerThread(build_engine, lambda error, what: None)
-    lab, choice = Lab(worker), QualityChoice(n_trained=4, d_model=8, n_steps=60)
+    lab, choice = Lab(worker), replace(LAB.example, n_trained=4, d_model=8, n_steps=60)
     question = asked(WritingQuestion, choice)
     worker.replied.connect(lab.take)
     worker.start()
@@ -105,7 +107,7 @@ def test_that_quality_by_length_is_asked_of_a_running_worker_and_told_as_it_grow
     *_, alone = compare_writers(question)
     found = lab.state.answer(question)
     assert found.finding == alone.finding
-    shown = judge_lengths(replace(choice, answer=found))
+    shown = LAB.resolve(replace(choice, answer=found))
     assert isinstance(alone.finding, WritingFinding)
     for curve in alone.finding.curves:
         assert shown.exact[curve.writer].tolist() == [n / 100 for n in curve.n_exact]
