@@ -6,7 +6,8 @@ import numpy as np
 from graph_samples import graph
 from inside_samples import inside
 
-from attnscope.figures.spec import Caption, FigureSpec
+from attnscope import Caption
+from attnscope.figures.spec import FigureSpec
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.inside import InsidePart
 from attnscope.figures.views.picture import PicturePart

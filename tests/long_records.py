@@ -6,8 +6,8 @@ import torch
 
 from attnscope.nn.masks import Intervals, MaskRule, RemovedCells
 from attnscope.nn.scores import RelativeBias, ScoreRule, SlopeBias, add_sinks, scores
+from attnscope.trace import SiteRecord
 from attnscope.trace.check import SiteProof
-from attnscope.trace.record import SiteRecord
 
 PROOF = SiteProof(
     row_sum_error=0.0, forbidden_weight=0.0, output_error=0.0, n_rows=0, n_queries=0, is_training=False

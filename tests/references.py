@@ -14,7 +14,7 @@ from torch import Tensor
 from attnscope.analysis.one_head import weights_of
 from attnscope.analysis.words import Link
 from attnscope.errors import RecipeError, UserError
-from attnscope.models.model import Model
+from attnscope.models import Model
 from attnscope.records.sites import HeadRef, check_heads
 from attnscope.records.tokenizers import TokenizerRow
 from attnscope.text.examples import is_held_out

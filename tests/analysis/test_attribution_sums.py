@@ -3,9 +3,9 @@ import pytest
 import torch
 from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
+from attnscope import importance
 from attnscope.analysis.attribution import attribute_logits, choose_answers
 from attnscope.analysis.causes import Patching, patch_map
-from attnscope.analysis.importance import importance
 from attnscope.analysis.influence import relevance, rollout
 from attnscope.analysis.one_head import site_spectrum
 from attnscope.analysis.rank_collapse import rank_collapse

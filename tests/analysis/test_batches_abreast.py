@@ -22,7 +22,7 @@ from attnscope.analysis.syntax import measure_syntax
 from attnscope.analysis.word_alignment import measure_alignment
 from attnscope.analysis.words import AlignedPair
 from attnscope.errors import Stopped
-from attnscope.models.model import Model
+from attnscope.models import Model
 from attnscope.nn.long_work import stop_if_unwanted, stoppable
 from attnscope.records.findings import AlignmentTable, SyntaxTable
 from attnscope.records.measures import HeadTable

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from hf_folders import make, save_folder
 
-from attnscope.analysis.corpus import measure_texts
+from attnscope import measure, measure_texts
 from attnscope.analysis.corpus_texts import batch_kind, encode_corpus, length_batches
-from attnscope.analysis.measures import measure
 from attnscope.models import Model, load
 
 pytest.importorskip("transformers")

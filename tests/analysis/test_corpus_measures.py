@@ -7,10 +7,11 @@ import torch
 from known_heads import KNOWN_WORDS, known_decoder
 from tiny_models import FORMS, FRENCH, SENTENCE, tiny_model
 
+from attnscope import measure, measure_texts
 from attnscope.analysis.bootstrap import RatioBootstrap, mean_interval
-from attnscope.analysis.corpus import measure_corpus, measure_texts, output_matrices
+from attnscope.analysis.corpus import measure_corpus, output_matrices
 from attnscope.analysis.corpus_texts import read_corpus
-from attnscope.analysis.measures import HeadSums, build_facts, measure
+from attnscope.analysis.measures import HeadSums, build_facts
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.records.measures import MEASURE_NAMES, OFFSET_REACH, CorpusProgress, HeadTable, order_heads

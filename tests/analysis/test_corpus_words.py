@@ -10,7 +10,7 @@ from known_heads import KNOWN_WORDS, known_decoder
 from references import alignment_error_rate
 from tiny_models import tiny_model
 
-from attnscope.analysis.corpus import measure_texts
+from attnscope import measure_texts
 from attnscope.analysis.metrics import head_alignment
 from attnscope.analysis.roles import find_roles, head_card
 from attnscope.analysis.syntax import measure_syntax

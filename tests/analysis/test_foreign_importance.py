@@ -7,8 +7,8 @@ import pytest
 import torch
 from hf_folders import make, save_folder
 
+from attnscope import importance, pruning_curve
 from attnscope.analysis.batches import build_batches, text_losses
-from attnscope.analysis.importance import importance, pruning_curve
 from attnscope.analysis.influence import relevance, rollout
 from attnscope.analysis.model_adapter import TensorGates, subject_of
 from attnscope.errors import UserError

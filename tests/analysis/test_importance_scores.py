@@ -6,14 +6,9 @@ import torch
 import torch.nn.functional as F
 from tiny_models import FORMS, FRENCH, SENTENCE, tiny_model
 
+from attnscope import importance
 from attnscope.analysis.batches import build_batches, text_losses, token_losses
-from attnscope.analysis.importance import (
-    gradient_scores,
-    heads_of,
-    importance,
-    learn_gates,
-    measure_importance,
-)
+from attnscope.analysis.importance import gradient_scores, heads_of, learn_gates, measure_importance
 from attnscope.analysis.model_adapter import TensorGates, subject_of
 from attnscope.errors import UserError
 from attnscope.models import Model

@@ -19,7 +19,7 @@ from attnscope.records.interventions import MakeUniform, RemoveEdge
 from attnscope.records.maps import N_STRONGEST, HeadInside
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.records.tokens import Token
-from attnscope.trace.record import SiteRecord
+from attnscope.trace import SiteRecord
 
 ATOL = 2e-5  # the records are float32, with scores of up to ±10
 

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from tiny_models import SENTENCE, target_of, tiny_model
 
+from attnscope import measure
 from attnscope.analysis import measures
-from attnscope.analysis.measures import cut_strata, estimate_rows, measure
+from attnscope.analysis.measures import cut_strata, estimate_rows
 from attnscope.cli.main import main
 from attnscope.models import Model
 from attnscope.records.maps import HeadMeasures
 from attnscope.records.messages import LoadModel, Traced, TraceText
-from attnscope.trace.trace import Trace
+from attnscope.trace import Trace
 from attnscope.workers.engine import Engine
 
 pytestmark = pytest.mark.slow

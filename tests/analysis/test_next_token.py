@@ -7,8 +7,8 @@ import pytest
 import torch
 from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
-from attnscope.analysis.corpus import measure_texts
-from attnscope.analysis.measures import measure, measure_heads
+from attnscope import measure, measure_texts
+from attnscope.analysis.measures import measure_heads
 from attnscope.records.sites import Site
 from attnscope.viewmodels.session.head_measures import describe
 

@@ -5,14 +5,9 @@ import torch
 from references import alignment_error_rate
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
+from attnscope import importance, pruning_curve
 from attnscope.analysis.batches import build_batches, token_losses
-from attnscope.analysis.importance import (
-    CurveChoices,
-    importance,
-    pruning_curve,
-    pruning_curves,
-    removal_steps,
-)
+from attnscope.analysis.importance import CurveChoices, pruning_curves, removal_steps
 from attnscope.analysis.metrics import make_metric
 from attnscope.analysis.model_adapter import subject_of
 from attnscope.errors import UserError

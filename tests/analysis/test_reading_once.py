@@ -5,8 +5,8 @@ import pytest
 import torch
 from tiny_models import target_of, tiny_model
 
+from attnscope import measure_texts
 from attnscope.analysis import corpus, corpus_texts
-from attnscope.analysis.corpus import measure_texts
 
 TEXTS = ["the cat sat on the mat", "a dog saw the bird", "the cat", "the bird sat", "a mat", "on the cat"]
 

@@ -14,8 +14,7 @@ import torch
 from attnscope.app import make_application
 from attnscope.records.sites import NO_GATES
 from attnscope.records.tokens import Token, Tokens
-from attnscope.trace import Trace, TraceProbe
-from attnscope.trace.record import TextRecord
+from attnscope.trace import TextRecord, Trace, TraceProbe
 from attnscope.widgets.explore.grid import GridView
 from bench.frames import show_and_wait
 from bench.ratios import time_ratios

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from attnscope.analysis.measures import measure
+from attnscope import measure
 from attnscope.models import load
 from attnscope.trace.pyramid import OneHead, build_pyramid
 from bench.resident import MemoryWatch

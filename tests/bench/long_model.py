@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from attnscope.models.checkpoint import ModelCard, write_model_folder
+from attnscope.models import ModelCard, write_model_folder
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.presets import PRESETS
 from attnscope.nn.transformer import Transformer, build_transformer

@@ -12,9 +12,9 @@ from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import MapTile
+from attnscope.trace import SiteRecord
 from attnscope.trace.check import SiteProof
 from attnscope.trace.pyramid import OneHead, build_pyramid
-from attnscope.trace.record import SiteRecord
 from attnscope.workers.serve_tiles import HeadTiles
 from bench.child import told_by
 from bench.long_model import N_TOKENS, long_files

@@ -81,8 +81,7 @@ class OwnLoop:
 
     def __init__(self, folder: Path, device: str, n_steps: int) -> None:
         boot.prepare_environment(has_window=False)
-        from attnscope.training.loop import TrainingRun
-        from attnscope.training.recipe import parse_recipe
+        from attnscope.training import TrainingRun, parse_recipe
 
         recipe = parse_recipe(RECIPE.format(n_steps=n_steps), base_folder=folder)
         run = TrainingRun(recipe, folder / f"run-{time.time_ns()}", device)

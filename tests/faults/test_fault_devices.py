@@ -12,8 +12,7 @@ from attnscope.cli.main import MENDABLE, run_guarded
 from attnscope.models import Model
 from attnscope.nn.machine import lost_device
 from attnscope.records.messages import Failed, LoadModel, ModelLoaded, TraceText
-from attnscope.training import parse_recipe, read_run
-from attnscope.training.loop import TrainingRun
+from attnscope.training import TrainingRun, parse_recipe, read_run
 from attnscope.viewmodels.training.run_curves import CAPACITY, CurveData
 from attnscope.workers.engine import Engine
 

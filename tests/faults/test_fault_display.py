@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
+from attnscope import Caption, figure
 from attnscope.errors import SaveError, UserError
 from attnscope.figures import export
-from attnscope.figures.figure import figure
-from attnscope.figures.spec import Caption
 from attnscope.figures.style import MapStyle
 from attnscope.figures.words_and_numbers import safe_cell
 from attnscope.records.maps import HeadMap, SiteGrid

@@ -24,13 +24,12 @@ from hf_folders import make, save_folder, save_picture, save_recording
 from session_samples import Desk, states_of
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
-from attnscope import files
+from attnscope import figure, files
 from attnscope.analysis.words import read_gold_files, read_links
 from attnscope.app import DRAFT_NAME, bring_draft_back
 from attnscope.cli.inputs import read_file_argument
 from attnscope.conllu import read_conllu
 from attnscope.errors import UserError
-from attnscope.figures.figure import figure
 from attnscope.figures.figure_file import read_figure_file
 from attnscope.models import load
 from attnscope.models.huggingface.config import read_special_ids
@@ -55,10 +54,9 @@ from attnscope.text.pictures import read_vectors
 from attnscope.text.tokenizer import Tokenizer
 from attnscope.trace import load_traces
 from attnscope.trace.tensor_file import read_shapes, read_tensors
-from attnscope.training import read_recipe, speed
+from attnscope.training import parse_recipe, read_recipe, read_run, speed
 from attnscope.training.descent import PRECISION_NAME, THREADS_NAME, kept_way, settled_precision
-from attnscope.training.recipe import parse_recipe
-from attnscope.training.run import read_run, read_writer
+from attnscope.training.run import read_writer
 from attnscope.training.saving import ResumeState, load_state, save_state
 from attnscope.training.summaries import read_news
 from attnscope.training.techniques import read_inspections
@@ -235,7 +233,7 @@ def test_that_hostile_figures_are_refused_or_open(tmp_path: Path, qapp: object, 
     model = tiny_model("decoder")
     drawn = figure(model.trace(SENTENCE), view="head", head="L0H0") if is_question else None
     if drawn is None:
-        from attnscope.drawing import positions_figure
+        from attnscope import positions_figure
 
         drawn = positions_figure(encodings=("sinusoidal",), n_positions=8, d_model=4)
     drawn.save(place)

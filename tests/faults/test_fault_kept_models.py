@@ -13,7 +13,7 @@ import hostile
 import pytest
 from test_fault_hostile import SEED, TIMES, patience, try_all
 
-from attnscope.analysis.measures import measure
+from attnscope import measure
 from attnscope.errors import LoadError, UserError
 from attnscope.models import load
 from attnscope.paths import resources_folder

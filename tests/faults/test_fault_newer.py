@@ -27,8 +27,7 @@ from attnscope.questions import QUESTIONS, question_named
 from attnscope.records.runs import Finished, TrainingEvent
 from attnscope.text.corpora import read_tagged
 from attnscope.text.pictures import read_labelled_pictures, read_vectors
-from attnscope.training import parse_recipe
-from attnscope.training.loop import TrainingRun
+from attnscope.training import TrainingRun, parse_recipe
 
 _PICTURES: dict[str, Any] = {
     "pictures": np.arange(20 * 64, dtype=np.uint8).reshape(20, 8, 8),

@@ -10,10 +10,10 @@ from figure_samples import compared_maps, head_map, spec, tokens
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
+from attnscope import figure
 from attnscope.errors import UserError
 from attnscope.figures import export
 from attnscope.figures.colours import DARK, LIGHT, difference_map, lightness, lut
-from attnscope.figures.figure import figure
 from attnscope.figures.paint_changes import by_change, changes_layout, paint_changes
 from attnscope.figures.paint_grid import GridMarks
 from attnscope.figures.raster import FIRST_COLOUR, NO_DATA, NOT_ALLOWED

@@ -15,10 +15,10 @@ from long_fakes import HEAD, long_map, tile_for
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QFontDatabase, QGuiApplication, QImage
 
+from attnscope import Figure, figure
 from attnscope.errors import UserError
 from attnscope.figures import export
 from attnscope.figures.colours import LIGHT, lut
-from attnscope.figures.figure import Figure, figure
 from attnscope.figures.paint_map import map_layout
 from attnscope.figures.paint_tiles import MapPart
 from attnscope.figures.raster import code_colours, codes_from_weights

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from figure_samples import head_map, site_grid, spec, tokens
 
+from attnscope import FigureOrigin
 from attnscope.errors import LoadError, UserError
 from attnscope.figures.export import render, save
 from attnscope.figures.figure_file import (
@@ -21,7 +22,7 @@ from attnscope.figures.figure_file import (
 )
 from attnscope.figures.file_names import target_of
 from attnscope.figures.paint_tiles import MapPart
-from attnscope.figures.spec import FigureOrigin, FigureSpec
+from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import MapStyle
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.head import HeadFigure

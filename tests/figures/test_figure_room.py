@@ -11,11 +11,11 @@ from figure_samples import head_map, site_grid, spec
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
+from attnscope import Caption
 from attnscope.errors import UserError
 from attnscope.figures import export
 from attnscope.figures.colours import COLOUR_MAPS, LIGHT, contrast, ink_on, lut
 from attnscope.figures.page import least_width_mm, sized, values_hint
-from attnscope.figures.spec import Caption
 from attnscope.figures.token_axis import Span
 from attnscope.figures.views.lines import LinesField, paint_lines_field, strong_lines
 from attnscope.figures.words_and_numbers import caption_lines

@@ -12,9 +12,9 @@ import pytest
 from figure_samples import spec
 
 import attnscope as at
+from attnscope import Figure
 from attnscope.counting import MOST_ROWS, html_table
 from attnscope.errors import UserError
-from attnscope.figures.figure import Figure
 from attnscope.figures.notebook import MAX_BYTES
 from attnscope.records.charts import NumberTable
 from attnscope.records.importance import CurvePoint, HeadScore, Importance, PruningCurve

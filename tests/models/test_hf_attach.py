@@ -12,9 +12,10 @@ from attnscope.models.huggingface import interface
 from attnscope.models.huggingface.interface import NAME, attend_module
 from attnscope.models.huggingface.site_map import attach
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
+from attnscope.trace import GateProbe, TraceProbe
 from attnscope.trace import record as record_file
 from attnscope.trace.check import SiteTensors, prove
-from attnscope.trace.record import GateProbe, TraceProbe, site_weights
+from attnscope.trace.record import site_weights
 
 hf = pytest.importorskip("transformers")
 

@@ -9,10 +9,9 @@ import torch
 from hf_folders import make, save_folder, save_picture, save_recording
 
 from attnscope.errors import UserError
-from attnscope.models import Model, load
+from attnscope.models import Inputs, Model, load
 from attnscope.models.huggingface.head import DetachedPass, PooledPass
 from attnscope.models.huggingface.library import joined_threads
-from attnscope.models.inputs import Inputs
 from attnscope.models.writing.writer import RecomputingWriter
 from attnscope.models.writing.written import write_text
 from attnscope.records.outputs import WriteSettings

@@ -22,8 +22,7 @@ from attnscope.analysis.model_adapter import subject_of
 from attnscope.cli.main import main
 from attnscope.models import load
 from attnscope.records.sites import NO_GATES
-from attnscope.trace import load_trace
-from attnscope.trace.record import TraceProbe
+from attnscope.trace import TraceProbe, load_trace
 
 FIRST, SECOND = "the animal did cross", "it was [MASK]"
 SIZES: dict[str, Any] = {"vocab_size": 93, "max_position_embeddings": 24, **hf_folders.SIZES}

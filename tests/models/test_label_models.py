@@ -7,14 +7,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from attnscope import measure_texts
 from attnscope.analysis.batches import build_batches
-from attnscope.analysis.corpus import measure_texts
 from attnscope.analysis.influence import trace_levels
 from attnscope.analysis.model_adapter import own_subject, subject_of
 from attnscope.errors import LoadError, UserError
-from attnscope.models.checkpoint import read_model_folder
+from attnscope.models import Model, read_model_folder
 from attnscope.models.cost import count_cost
-from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
 from attnscope.models.pruning import prune
 from attnscope.nn.building import build_own
@@ -22,9 +21,9 @@ from attnscope.nn.masks import graph_mask
 from attnscope.records.sites import GateTable, is_self_attention
 from attnscope.text.tasks import make_task
 from attnscope.trace import load_trace
+from attnscope.training import parse_recipe
 from attnscope.training.data import prepare
 from attnscope.training.objectives import scored_logits
-from attnscope.training.recipe import parse_recipe
 from attnscope.training.saving import card_of
 
 PAIR = ("two big wet dogs sleep by the river", "two small dogs sleep")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnscope.analysis.corpus import measure_texts
+from attnscope import measure_texts
 from attnscope.analysis.roles import find_roles
 from attnscope.hub import shelf
 from attnscope.hub.shelf import shelf_entries

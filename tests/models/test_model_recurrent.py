@@ -8,10 +8,10 @@ from slow_recurrent import SlowRecurrent
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
 import attnscope as at
+from attnscope import importance
 from attnscope.analysis.attribution import attribute_logits
 from attnscope.analysis.causes import Patching, logit_lens, patch_map
 from attnscope.analysis.corpus import output_grams
-from attnscope.analysis.importance import importance
 from attnscope.analysis.influence import raw_attention, relevance, rollout
 from attnscope.analysis.one_head import head_circuit, site_spectrum
 from attnscope.analysis.positions import position_tables

@@ -9,8 +9,8 @@ from tiny_models import SENTENCE, target_of, tiny_model
 
 import attnscope as at
 from attnscope.errors import UserError
+from attnscope.models import Model
 from attnscope.models.cost import own_cost
-from attnscope.models.model import Model
 from attnscope.models.pruning import prune_module
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter
 from attnscope.nn.config import ModelConfig

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tiny_models import SENTENCE, tiny_model
 
-from attnscope.analysis.measures import measure
+from attnscope import measure
 from attnscope.errors import UserError
 
 LONG = " ".join([SENTENCE] * 12)

@@ -12,10 +12,9 @@ import pytest
 from tiny_models import tiny_model
 
 import attnscope as at
+from attnscope import FigureOrigin, from_arrays
 from attnscope.figures.figure_file import figure_file_bytes, figure_from_bytes, what_to_keep
 from attnscope.figures.paint_map import readout_names
-from attnscope.figures.spec import FigureOrigin
-from attnscope.models.recording.arrays import from_arrays
 from attnscope.records.outputs import WriteSettings
 from attnscope.records.sites import NOT_WRITTEN, row_labels
 from attnscope.trace import load_trace

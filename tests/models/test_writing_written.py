@@ -11,7 +11,7 @@ from attnscope.errors import UserError
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter
 from attnscope.records.outputs import WriteSettings
 from attnscope.records.sites import Gates, HeadRef
-from attnscope.trace.record import TraceProbe
+from attnscope.trace import TraceProbe
 
 WAYS = (
     WriteSettings(max_tokens=9),

@@ -11,11 +11,10 @@ from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.layers import Norm
 from attnscope.records.runs import Started
+from attnscope.training import Recipe, TrainingRun, parse_recipe
 from attnscope.training.descent import can_divide
 from attnscope.training.distributed import ALONE
-from attnscope.training.loop import TrainingRun
 from attnscope.training.paper import plan_recipe
-from attnscope.training.recipe import Recipe, parse_recipe
 
 RECIPES = Path(__file__).parents[2] / "resources" / "recipes"
 SIZES = {

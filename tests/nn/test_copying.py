@@ -25,10 +25,10 @@ from attnscope.nn.copying import N_DIGITS, UNKNOWN_ID, copied_pieces, ids_of, jo
 from attnscope.nn.transformer import build_transformer
 from attnscope.records.sites import HeadRef
 from attnscope.schemes.scores import SCORES
+from attnscope.training import parse_recipe
 from attnscope.training.begin import first_batch
 from attnscope.training.data import prepare
 from attnscope.training.objectives import Batch, loss_sum, scored_logits
-from attnscope.training.recipe import parse_recipe
 from attnscope.viewmodels.compare.difference import copied_text
 from attnscope.viewmodels.session.typed_text import text_notes
 

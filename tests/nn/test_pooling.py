@@ -13,7 +13,7 @@ from attnscope.nn.masks import MaskRule, build_rule
 from attnscope.nn.pooling import AttentionPool, Matching, make_summary, pooled_evenly, sentence_reach
 from attnscope.nn.transformer import Transformer, build_transformer
 from attnscope.records.sites import NO_GATES
-from attnscope.trace.record import TraceProbe
+from attnscope.trace import TraceProbe
 
 END = 3
 

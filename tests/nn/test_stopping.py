@@ -13,7 +13,7 @@ from attnscope.nn.long_work import Stopped, stop_if_unwanted, stoppable
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule
 from attnscope.records.sites import NO_GATES, Site
-from attnscope.trace.record import TraceProbe
+from attnscope.trace import TraceProbe
 
 SITE = Site(stack="decoder", layer=0, n_heads=4, n_kv_heads=2)
 

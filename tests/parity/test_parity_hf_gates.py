@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from attnscope.models.huggingface.site_map import attach
 from attnscope.records.sites import Gates, HeadRef
-from attnscope.trace.record import GateProbe
+from attnscope.trace import GateProbe
 
 pytestmark = pytest.mark.slow
 

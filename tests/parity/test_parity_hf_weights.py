@@ -12,7 +12,8 @@ from attnscope.models.huggingface.network import cache_argument
 from attnscope.models.huggingface.site_map import attach
 from attnscope.nn.scores import RelativeBias
 from attnscope.records.sites import NO_GATES
-from attnscope.trace.record import SiteRecord, TraceProbe, site_weights
+from attnscope.trace import SiteRecord, TraceProbe
+from attnscope.trace.record import site_weights
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,8 @@ from slow_recurrent import SlowRecurrent
 from attnscope.nn.building import build_own, empty_own
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.records.sites import Gates, HeadRef
-from attnscope.trace.record import GateProbe, TraceProbe, site_weights
+from attnscope.trace import GateProbe, TraceProbe
+from attnscope.trace.record import site_weights
 
 SCORES = ("dot", "general", "additive", "scaled-dot", "cosine", "gaussian")
 SOURCES = ([3, 1, 4, 1, 5, 9, 2], [6, 5], [3, 5, 8, 9])

@@ -13,10 +13,10 @@ from attnscope.errors import RecipeError
 from attnscope.schemes import optimizers
 from attnscope.schemes.optimizers import OPTIMIZERS, OptimizerScheme
 from attnscope.schemes.registry import schemes_of
+from attnscope.training import Recipe, parse_recipe
 from attnscope.training.optimizers import build_optimizer, restore_tensors, tensors_of
 from attnscope.training.paper import moment_bytes
 from attnscope.training.parts import OptimizerPart
-from attnscope.training.recipe import Recipe, parse_recipe
 from attnscope.viewmodels.help_pages import read_help
 
 RESOURCES = Path(__file__).parents[2] / "resources"

@@ -10,7 +10,7 @@ import pytest
 from tiny_models import SENTENCE, target_of, tiny_model
 
 import attnscope as at
-from attnscope.analysis.measures import measure
+from attnscope import measure
 from attnscope.cli.main import main
 from attnscope.schemes.measures import ESTIMATED, MEASURES
 

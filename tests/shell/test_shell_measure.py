@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tiny_models import tiny_model
 
-from attnscope.analysis.corpus import measure_texts
+from attnscope import measure_texts
 from attnscope.analysis.induction_score import repeated_rows
 from attnscope.cli import measure
 from attnscope.cli.main import main

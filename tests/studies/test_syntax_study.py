@@ -10,7 +10,7 @@ import torch
 from known_heads import KNOWN_WORDS, known_decoder
 from tiny_models import SENTENCE, tiny_model
 
-from attnscope.analysis.corpus import measure_texts
+from attnscope import measure_texts
 from attnscope.analysis.importance import HeadDivergences
 from attnscope.analysis.syntax import measure_syntax
 from attnscope.cli import main as cli

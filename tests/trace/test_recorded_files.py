@@ -15,10 +15,9 @@ from attnscope.models.opening import open_recording, open_source
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule
 from attnscope.records.sites import Gates, HeadRef
+from attnscope.trace import TextRecord, Trace
 from attnscope.trace.check import SiteProof, SiteTensors, prove_again
-from attnscope.trace.record import TextRecord
 from attnscope.trace.store import is_trace_file
-from attnscope.trace.trace import Trace
 
 
 @pytest.fixture

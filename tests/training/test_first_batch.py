@@ -8,10 +8,9 @@ import pytest
 
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
+from attnscope.training import Recipe, TrainingRun, parse_recipe
 from attnscope.training.begin import first_batch
 from attnscope.training.data import prepare
-from attnscope.training.loop import TrainingRun
-from attnscope.training.recipe import Recipe, parse_recipe
 from attnscope.viewmodels.training.plan_words import batch_lines
 
 RECIPES = Path(__file__).parents[2] / "resources" / "recipes"

@@ -7,10 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attnscope.training.loop import TrainingRun
+from attnscope.training import TrainingRun, parse_recipe
 from attnscope.training.optimizers import build_optimizer, restore_tensors, set_learning_rate, tensors_of
 from attnscope.training.parts import OptimizerPart
-from attnscope.training.recipe import parse_recipe
 
 RECIPES = Path(__file__).parents[2] / "resources" / "recipes"
 

@@ -8,8 +8,7 @@ import torch
 
 from attnscope.errors import RecipeError
 from attnscope.models import load, read_model_folder
-from attnscope.training import parse_recipe, train
-from attnscope.training.loop import TrainingRun
+from attnscope.training import TrainingRun, parse_recipe, train
 from attnscope.training.paper import learned_parameters
 from attnscope.training.starting import recipe_on_paper
 

@@ -17,11 +17,10 @@ from attnscope.nn.config import count_parameters
 from attnscope.nn.embedding_and_head import pointed
 from attnscope.text.corpora import read_spans
 from attnscope.text.tasks import make_task
+from attnscope.training import Recipe, TrainingRun, parse_recipe
 from attnscope.training.data import prepare
 from attnscope.training.distributed import rows_of
-from attnscope.training.loop import TrainingRun
 from attnscope.training.objectives import loss_and_hits, loss_sum
-from attnscope.training.recipe import Recipe, parse_recipe
 
 RECIPES = Path(__file__).parents[2] / "resources" / "recipes"
 SMALL = {

@@ -18,8 +18,7 @@ from attnscope.files import check_manifest, drop_listed
 from attnscope.models import load, read_model_folder
 from attnscope.models.checkpoint import CONFIG, STATE, WEIGHTS
 from attnscope.records.runs import Started, Step
-from attnscope.training import parse_recipe, read_run
-from attnscope.training.loop import TrainingRun
+from attnscope.training import TrainingRun, parse_recipe, read_run
 from attnscope.training.run import Metrics
 
 pytestmark = pytest.mark.slow

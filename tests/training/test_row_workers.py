@@ -13,10 +13,9 @@ import torch
 from attnscope.models.cost import BatchShape, activation_bytes, n_turns_of, rows_at_once
 from attnscope.nn.config import ModelConfig
 from attnscope.records.runs import Finished, Step
+from attnscope.training import TrainingRun, parse_recipe
 from attnscope.training.descent import RowWorkers, Way, can_divide, core_groups, keep_way, kept_way
 from attnscope.training.distributed import ALONE, Ranks
-from attnscope.training.loop import TrainingRun
-from attnscope.training.recipe import parse_recipe
 
 CPU = torch.device("cpu")
 TRANSLATING = """

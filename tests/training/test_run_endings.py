@@ -19,8 +19,7 @@ from attnscope.cli import train as command
 from attnscope.errors import UserError
 from attnscope.models import load, read_model_folder
 from attnscope.records.runs import Finished, Saved, SaveFailed, Step
-from attnscope.training import parse_recipe, read_run
-from attnscope.training.loop import TrainingRun
+from attnscope.training import TrainingRun, parse_recipe, read_run
 
 pty = pytest.importorskip("pty", reason="terminals of POSIX")
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and open files of POSIX; runs there")

@@ -12,9 +12,8 @@ from attnscope.nn import attention
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig
 from attnscope.records.runs import Evaluated, Started, Step
-from attnscope.training import objectives, optimizers, parse_recipe
+from attnscope.training import TrainingRun, objectives, optimizers, parse_recipe
 from attnscope.training.distributed import ALONE, SharedLoss
-from attnscope.training.loop import TrainingRun
 from attnscope.training.objectives import Batch, loss_and_hits, loss_sum
 from attnscope.training.optimizers import build_optimizer
 from attnscope.training.parts import OptimizerPart

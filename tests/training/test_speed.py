@@ -17,10 +17,9 @@ from attnscope.cli.main import main
 from attnscope.counting import rough_text
 from attnscope.records.plans import Pace, PlanRecipe, RecipePlanned
 from attnscope.settings import Settings, known_run_folders, write_settings
-from attnscope.training import find_recipe, read_recipe
+from attnscope.training import Recipe, find_recipe, parse_recipe, read_recipe, write_recipe
 from attnscope.training.descent import Way
 from attnscope.training.paper import plan_recipe
-from attnscope.training.recipe import Recipe, parse_recipe, write_recipe
 from attnscope.training.speed import (
     EVALUATED_STEPS,
     SAVE_S,

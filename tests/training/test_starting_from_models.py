@@ -8,13 +8,11 @@ import torch
 
 from attnscope.cli.main import main
 from attnscope.errors import LoadError, RecipeError, UserError
-from attnscope.models import ModelCard, load, read_model_folder
-from attnscope.models.checkpoint import write_model_folder
+from attnscope.models import ModelCard, load, read_model_folder, write_model_folder
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig
 from attnscope.records.runs import Started, Step
-from attnscope.training import parse_recipe, train
-from attnscope.training.loop import TrainingRun
+from attnscope.training import TrainingRun, parse_recipe, train
 from attnscope.training.optimizers import build_optimizer, rate_share, set_learning_rate
 from attnscope.training.paper import learned_parameters, plan_recipe
 from attnscope.training.parts import OptimizerPart, StartPart

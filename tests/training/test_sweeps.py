@@ -27,7 +27,7 @@ from attnscope.records.runs import (
     seed_spreads,
     sweep_runs,
 )
-from attnscope.training.run import read_run
+from attnscope.training import read_run
 
 _NONE = RunLines(steps=np.empty(0), values=np.empty(0))
 

@@ -15,9 +15,8 @@ from attnscope.nn.config import ModelConfig
 from attnscope.nn.layers import Norm
 from attnscope.nn.transformer import build_transformer
 from attnscope.records.runs import UPDATE_BINS, Finished, Saved, Started, Step
-from attnscope.training import parse_recipe, train, write_recipe
+from attnscope.training import TrainingRun, parse_recipe, train, write_recipe
 from attnscope.training.data import prepare
-from attnscope.training.loop import TrainingRun
 from attnscope.training.objectives import loss_sum
 from attnscope.training.recipe import differences
 from attnscope.training.techniques import Inspector, count_updates, layer_of, norm_name, read_inspections

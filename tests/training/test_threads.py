@@ -7,10 +7,8 @@ import pytest
 import torch
 
 from attnscope.records.runs import Started, Step
-from attnscope.training import descent, loop, train
+from attnscope.training import TrainingRun, descent, loop, parse_recipe, train
 from attnscope.training.descent import Way, kept_way, quickest_way, ways_up_to
-from attnscope.training.loop import TrainingRun
-from attnscope.training.recipe import parse_recipe
 
 RECIPE = """
 [model]

@@ -13,10 +13,9 @@ from attnscope.errors import RecipeError
 from attnscope.nn.building import build_own
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.records.runs import Evaluated
+from attnscope.training import Recipe, TrainingRun, parse_recipe
 from attnscope.training.data import prepare
-from attnscope.training.loop import TrainingRun
 from attnscope.training.objectives import loss_and_hits, loss_sum
-from attnscope.training.recipe import Recipe, parse_recipe
 from attnscope.training.starting import first_module, read_start
 
 RECIPES = Path(__file__).parents[2] / "resources" / "recipes"

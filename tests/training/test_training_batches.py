@@ -10,6 +10,7 @@ from attnscope.errors import RecipeError
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.transformer import build_transformer
 from attnscope.text.tokenizer import train_tokenizer
+from attnscope.training import parse_recipe
 from attnscope.training.batches import (
     ExampleBatches,
     Examples,
@@ -22,7 +23,6 @@ from attnscope.training.batches import (
 from attnscope.training.data import prepare, vocabulary_of
 from attnscope.training.objectives import Batch, loss_sum, pack, unpack
 from attnscope.training.parts import ObjectivePart
-from attnscope.training.recipe import parse_recipe
 
 VOCABULARY = VocabularyIds(
     pad_id=0, begin_id=2, end_id=3, mask_id=4, ordinary=np.arange(5, 200), words=np.arange(100, 200)

@@ -8,19 +8,18 @@ import pytest
 import torch
 
 import attnscope as at
-from attnscope.analysis.importance import importance
+from attnscope import importance
 from attnscope.errors import LoadError, RecipeError, UserError
+from attnscope.models import Model
 from attnscope.models.inputs import picture_of_tokens
-from attnscope.models.model import Model
 from attnscope.nn.embedding_and_head import patch_numbers
 from attnscope.records.maps import Picture
 from attnscope.shapes import drawn_picture
 from attnscope.text.tasks import make_task
+from attnscope.training import Recipe, TrainingRun, parse_recipe
 from attnscope.training.begin import first_batch
 from attnscope.training.data import prepare
-from attnscope.training.loop import TrainingRun
 from attnscope.training.paper import longest_tokens, mean_tokens
-from attnscope.training.recipe import Recipe, parse_recipe
 
 RECIPES = Path(__file__).parents[2] / "resources" / "recipes"
 NAME = "star x12 y20 r9 t30 s7"

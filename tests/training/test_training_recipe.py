@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from attnscope.errors import RecipeError
-from attnscope.training.recipe import Recipe, differences, parse_recipe, tables_of, write_recipe
+from attnscope.training import Recipe, parse_recipe, write_recipe
+from attnscope.training.recipe import differences, tables_of
 from attnscope.viewmodels.training.recipe_text import watched_head
 
 SMALL = '[data]\nkind = "task"\ntask = "copy"\n[objective]\nkind = "translation"\n[training]\nn_steps = 5\n'

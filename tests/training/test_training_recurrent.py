@@ -8,9 +8,7 @@ import torch
 import attnscope as at
 from attnscope.errors import RecipeError
 from attnscope.records.runs import Started, Step
-from attnscope.training import read_run
-from attnscope.training.loop import TrainingRun
-from attnscope.training.recipe import parse_recipe, write_recipe
+from attnscope.training import TrainingRun, parse_recipe, read_run, write_recipe
 
 pytestmark = pytest.mark.slow
 

@@ -14,9 +14,8 @@ from attnscope.nn.config import count_parameters
 from attnscope.shapes import N_ANGLES, N_NUMBERS, SHAPES, outline, shape_vectors
 from attnscope.text.pictures import read_vectors
 from attnscope.text.tasks import make_task
+from attnscope.training import Recipe, TrainingRun, parse_recipe
 from attnscope.training.data import prepare
-from attnscope.training.loop import TrainingRun
-from attnscope.training.recipe import Recipe, parse_recipe
 
 RECIPES = Path(__file__).parents[2] / "resources" / "recipes"
 SMALL = {

@@ -10,9 +10,9 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, info, states_of
 
+from attnscope import Caption
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.figures.export import render, suggested_name
-from attnscope.figures.spec import Caption
 from attnscope.figures.views.inside import MAX_PLAIN, InsideFigure, InsidePart, inside_layout, pooled
 from attnscope.records.maps import InsideShown, ShowInside
 from attnscope.viewmodels.causes.inside import STEPS, InsideState

@@ -14,12 +14,11 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, info, states_of
 
+from attnscope import Caption, Figure
 from attnscope.cli.main import main
 from attnscope.errors import UserError
 from attnscope.figures.colours import LIGHT, lut
 from attnscope.figures.export import render, suggested_name
-from attnscope.figures.figure import Figure
-from attnscope.figures.spec import Caption
 from attnscope.figures.style import MapStyle
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.head import HeadFigure

@@ -9,10 +9,10 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
 from pytestqt.qtbot import QtBot
 
+from attnscope import Caption
 from attnscope.figures.colours import DARK, LIGHT, lut
 from attnscope.figures.export import render
 from attnscope.figures.paint_tiles import MapPart
-from attnscope.figures.spec import Caption
 from attnscope.figures.style import MapStyle
 from attnscope.figures.views.head import HeadFigure
 from attnscope.records.tiles import CellReading, ShowTile, TileRequest

@@ -24,7 +24,7 @@ from attnscope.records.causes import (
 from attnscope.records.messages import Failed, LoadModel, Reply
 from attnscope.records.requests import StopWork
 from attnscope.records.sites import Gates, HeadRef
-from attnscope.trace.record import GateProbe
+from attnscope.trace import GateProbe
 from attnscope.workers.engine import Engine
 
 TEXT, OTHER, TARGET = "the cat sat on the mat", "a cat sat on the mat", "le chat est sur"

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from worker_tools import ask
 
-from attnscope.models.model import Model
+from attnscope.models import Model
 from attnscope.records.maps import InsideShown, ShowInside
 from attnscope.records.messages import Failed, LoadModel
 from attnscope.records.sites import HeadRef

@@ -25,7 +25,7 @@ from attnscope.records.messages import (
 from attnscope.records.outputs import WriteSettings, WriteText
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.records.tokenizers import ReplaySplits, ShowVocabulary, SplitsReplayed
-from attnscope.trace.trace import Trace
+from attnscope.trace import Trace
 from attnscope.workers.engine import Engine
 
 HEAD = HeadRef(stack="encoder", layer=1, head=1)

@@ -22,8 +22,8 @@ from attnscope.records.tiles import (
     TileShown,
 )
 from attnscope.records.tokens import Token, Tokens
-from attnscope.trace import Trace
-from attnscope.trace.record import TextRecord, site_weights
+from attnscope.trace import TextRecord, Trace
+from attnscope.trace.record import site_weights
 from attnscope.workers import serve_tiles
 from attnscope.workers.serve_tiles import TileServer
 from attnscope.workers.threads import TileDesk, tile_thread

@@ -22,7 +22,7 @@ from attnscope.records.messages import (
 )
 from attnscope.records.runs import Finished, Saved, Started, Step, TrainingEvent
 from attnscope.shapes import drawn_picture
-from attnscope.training.recipe import parse_recipe
+from attnscope.training import parse_recipe
 from attnscope.viewmodels.compare.difference import token_labels
 from attnscope.workers.engine import Engine, TrainingJob
 

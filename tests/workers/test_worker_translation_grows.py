@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from worker_tools import ask
 
-from attnscope.models import load, network
-from attnscope.models.model import Model
+from attnscope.models import Model, load, network
 from attnscope.nn.long_work import progress_heard, stoppable
 from attnscope.records.interventions import MakeUniform
 from attnscope.records.messages import LoadModel, Reply, Traced, TraceText
