@@ -35,7 +35,7 @@ def test_that_tests_import_no_more_internal_modules_than_before() -> None:
         for module in imported_in(path.read_text(encoding="utf-8"))
     }
     assert len(found) <= MOST, (
-        f"{len(found)} modules: a new one is better asked through a door (CONTRIBUTING.md, Tests)"
+        f"{len(found)} modules: a new one is better asked through a door (CONTRIBUTING.md)"
     )
 
 
