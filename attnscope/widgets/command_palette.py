@@ -14,7 +14,7 @@ from PySide6.QtCore import (
     QSize,
     Qt,
 )
-from PySide6.QtGui import QAction, QColor, QFontMetricsF, QKeyEvent, QKeySequence, QPainter
+from PySide6.QtGui import QAction, QColor, QFontMetricsF, QHideEvent, QKeyEvent, QKeySequence, QPainter
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
@@ -362,7 +362,6 @@ class CommandPalette(QFrame):
         self.field.textEdited.connect(self._on_edited)
         self.list.clicked.connect(self._on_clicked)
         self.field.installEventFilter(self)
-        window.installEventFilter(self)
         self.hide()
 
     def open(self, query: str = "", *, only: Kind | None = None) -> None:
@@ -374,6 +373,7 @@ class CommandPalette(QFrame):
         self.field.setText(query)
         self._on_edited(query)
         self._place()
+        self._window.installEventFilter(self)
         self.show()
         self.raise_()
         self.field.setFocus(Qt.FocusReason.PopupFocusReason)
@@ -407,9 +407,13 @@ class CommandPalette(QFrame):
         if watched is self.field and event.type() == QEvent.Type.FocusOut and self.isVisible():
             self._came_from = None
             self.hide()
-        if watched is self._window and event.type() == QEvent.Type.Resize and self.isVisible():
+        if watched is self._window and event.type() == QEvent.Type.Resize:
             self._place()
         return super().eventFilter(watched, event)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        self._window.removeEventFilter(self)
+        super().hideEvent(event)
 
     def sizeHint(self) -> QSize:
         return QSize(round(type_px(_WIDTH_PX)), 56 + _N_ROWS * self._delegate.row_px())

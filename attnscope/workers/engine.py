@@ -352,7 +352,7 @@ def import_answers() -> None:
 
 def require_model(request: Request, model: Model | None) -> None:
     """Raise UserError when `model` is recorded attention and the request is for what only a model can do."""
-    if model is not None and model.info.is_recorded and request.beyond_recordings:
+    if model is not None and request.beyond_recordings and model.info.is_recorded:
         raise needs_model(model.info.name, request.beyond_recordings)
 
 

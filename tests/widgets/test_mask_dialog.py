@@ -7,6 +7,7 @@ from session_samples import Desk, info, ref, states_of
 from attnscope.figures.colours import DARK
 from attnscope.records.interventions import UseMask
 from attnscope.settings import Settings
+from attnscope.widgets.dialogs import dialog_of
 from attnscope.widgets.explore.mask_dialog import MaskDialog
 from attnscope.widgets.theme import apply_theme
 from attnscope.widgets.window.main_window import MainWindow
@@ -14,7 +15,7 @@ from attnscope.widgets.window.main_window import MainWindow
 pytestmark = pytest.mark.qt
 
 
-def dialog_of(qtbot, desk, path=""):
+def made_dialog(qtbot, desk, path=""):
     dialog = MaskDialog(desk.session, choose_file=lambda *_: path)
     qtbot.addWidget(dialog)
     dialog.show()
@@ -37,7 +38,7 @@ def test_that_the_editor_is_no_larger_than_the_window_on_a_projector(qtbot):
 
 def test_that_a_drag_paints_every_cell_on_its_way_as_one_step(qtbot):
     desk = Desk().open()
-    dialog = dialog_of(qtbot, desk)
+    dialog = made_dialog(qtbot, desk)
     qtbot.mousePress(dialog.grid, Qt.MouseButton.LeftButton, pos=centre(dialog, 0, 0))
     qtbot.mouseMove(dialog.grid, centre(dialog, 0, 3))
     qtbot.mouseRelease(dialog.grid, Qt.MouseButton.LeftButton, pos=centre(dialog, 0, 3))
@@ -55,7 +56,7 @@ def test_that_a_drag_paints_every_cell_on_its_way_as_one_step(qtbot):
 
 def test_that_keys_walk_and_change_cells(qtbot):
     desk = Desk().open()
-    dialog = dialog_of(qtbot, desk)
+    dialog = made_dialog(qtbot, desk)
     for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_Space):
         qtbot.keyClick(dialog.grid, key)
     assert "query 1 “cat” → key 1 “cat”: not allowed" in dialog.pointed.text()
@@ -65,7 +66,7 @@ def test_that_keys_walk_and_change_cells(qtbot):
 
 def test_that_presets_are_taken_marked_and_given_up(qtbot):
     desk = Desk().open()
-    dialog = dialog_of(qtbot, desk)
+    dialog = made_dialog(qtbot, desk)
     dialog.presets["itself"].click()
     assert dialog.state.cells.tolist() == [[i == j for j in range(4)] for i in range(4)]
     assert [name for name, button in dialog.presets.items() if button.isChecked()] == ["itself"]
@@ -86,7 +87,7 @@ def test_that_presets_are_taken_marked_and_given_up(qtbot):
 )
 def test_that_an_example_graph_is_used_at_once_and_its_list_can_be_changed(qtbot, graph, keys):
     desk = Desk().open()
-    dialog = dialog_of(qtbot, desk)
+    dialog = made_dialog(qtbot, desk)
     dialog.use_graph(graph)
     assert [tuple(row.nonzero()[0].tolist()) for row in dialog.state.cells] == list(keys)
     assert dialog.count.text() == f"{sum(map(len, keys))} of 16 cells allowed · {graph}"
@@ -100,7 +101,7 @@ def test_that_an_edge_list_comes_from_a_file_and_wrong_ones_are_told(qtbot, tmp_
     desk = Desk().open()
     path = tmp_path / "graph.txt"
     path.write_text("the cat\nsleeps -> cat\n", encoding="utf-8")
-    dialog = dialog_of(qtbot, desk, str(path))
+    dialog = made_dialog(qtbot, desk, str(path))
     desk.posted.clear()
     dialog.file_button.click()
     assert dialog.state.mask is None, "the file is read by the worker"
@@ -129,19 +130,19 @@ def test_that_the_action_opens_one_editor_and_says_why_it_cannot(qtbot):
     desk.open()
     assert action.isEnabled()
     action.trigger()
-    first = window.mask_editing.dialog
+    first = dialog_of(window, MaskDialog)
     action.trigger()
-    assert window.mask_editing.dialog is first is not None
+    assert dialog_of(window, MaskDialog) is first is not None
     desk.open(info("pool"))
     assert not action.isEnabled()
     assert "no self-attention" in first.refusal.text()
     first.close()
-    qtbot.waitUntil(lambda: window.mask_editing.dialog is None)
+    qtbot.waitUntil(lambda: dialog_of(window, MaskDialog) is None)
 
 
 def test_that_the_editor_undoes_and_redoes_what_the_window_does(qtbot):
     desk = Desk().open()
-    dialog = dialog_of(qtbot, desk)
+    dialog = made_dialog(qtbot, desk)
     dialog.activateWindow()
     qtbot.waitUntil(dialog.isActiveWindow, timeout=2000)
     assert not dialog.undo_button.isEnabled()
@@ -168,8 +169,8 @@ def test_that_the_editor_shows_the_heads_that_its_mask_is_for(qtbot):
     window = MainWindow(states_of(desk.session, worker=desk.posted.append), Settings())
     qtbot.addWidget(window)
     window.actions_by_name["custom-mask"].trigger()
-    dialog = window.mask_editing.dialog
+    dialog = dialog_of(window, MaskDialog)
     assert desk.session.stack == dialog.state.stack == "encoder"
     assert "encoder" in desk.session.notices.shown.message
     dialog.close()
-    qtbot.waitUntil(lambda: window.mask_editing.dialog is None)
+    qtbot.waitUntil(lambda: dialog_of(window, MaskDialog) is None)

@@ -36,7 +36,7 @@ class AlikeState:
     """How alike the heads of one stack attend; at most one pass is under way."""
 
     def __init__(self, session: Session, requests: Requests) -> None:
-        self._session = session
+        self.session = session
         self.job = Job(ComparingNews, HeadsCompared, requests)
         self.changed = AlikeChanges()
         self.source: PairsSource = "shown"
@@ -44,25 +44,23 @@ class AlikeState:
         self._chosen = ""
         self.first_look = FirstLook(session, lambda: _N_PASSES, lambda: self.job.phase == "empty", self.run)
         session.changed.selection.connect(self._on_selection, max_args=0)
-        session.changed.model.connect(self._on_shown, max_args=0)
-        session.changed.traced.connect(self._on_shown, max_args=0)
 
     # What can be read
 
     @property
     def stacks(self) -> tuple[Stack, ...]:
         """The stacks of the open model."""
-        return self._session.stacks
+        return self.session.stacks
 
     @property
     def stack(self) -> Stack | None:
         """The stack to compare: the one chosen, or the one that is shown."""
-        return next((stack for stack in self.stacks if stack == self._chosen), self._session.stack)
+        return next((stack for stack in self.stacks if stack == self._chosen), self.session.stack)
 
     @property
     def can_run(self) -> bool:
         """Whether there is something to compare, and no pass under way."""
-        traced = self._session.traced
+        traced = self.session.traced
         has_text = self.source != "shown" or (traced is not None and traced.is_whole)
         return self.stack is not None and has_text and not self.job.is_running
 
@@ -85,7 +83,7 @@ class AlikeState:
     @property
     def selected(self) -> HeadRef | None:
         """The head that the session has selected last."""
-        return self._session.primary
+        return self.session.primary
 
     @property
     def statement(self) -> str:
@@ -135,7 +133,7 @@ class AlikeState:
 
     def run(self) -> None:
         """Begin a pass; the pairs before stay until the new ones come."""
-        stack, traced = self.stack, self._session.traced
+        stack, traced = self.stack, self.session.traced
         if not self.can_run or stack is None:
             return
         trace = traced.number if traced is not None else 0
@@ -150,7 +148,7 @@ class AlikeState:
     def select(self, row: int) -> None:
         """Select both heads of a pair for the whole window."""
         first, second, _value = self.pairs()[row]
-        self._session.select_heads((first, second))
+        self.session.select_heads((first, second))
 
     def handle(self, reply: Reply) -> None:
         """Take a reply; those of other parts of the window are passed over."""
@@ -166,7 +164,4 @@ class AlikeState:
 
     def _on_selection(self) -> None:
         self.changed.selection.emit()
-        self.changed.choice.emit()
-
-    def _on_shown(self) -> None:
         self.changed.choice.emit()

@@ -58,8 +58,6 @@ class FirstLook:
     ) -> None:
         self._session, self._n_passes = session, n_passes
         self._is_wanted, self._measure = is_wanted, measure
-        self._is_seen = False
-        session.changed.traced.connect(self._look, max_args=0)
 
     @property
     def words(self) -> str:
@@ -69,11 +67,14 @@ class FirstLook:
 
     def look(self, is_seen: bool) -> None:
         """The page comes into sight or leaves it."""
-        self._is_seen = is_seen
-        self._look()
+        traced = self._session.changed.traced
+        traced.disconnect(self._look, missing_ok=True)
+        if is_seen:
+            traced.connect(self._look, max_args=0)
+            self._look()
 
     def _look(self) -> None:
-        if self._is_seen and self._session.traced is not None and self.is_soon and self._is_wanted():
+        if self._session.traced is not None and self.is_soon and self._is_wanted():
             self._measure()
 
     @property

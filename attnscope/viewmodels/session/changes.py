@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Generic, Literal, Protocol, TypeVar
 from attnscope.codec import At, Once
 from attnscope.counting import plural
 from attnscope.records.interventions import (
+    MAX_MASK_TOKENS,
     CopyPattern,
     Intervention,
     Interventions,
@@ -15,11 +16,13 @@ from attnscope.records.interventions import (
     MakeUniform,
     RemoveEdge,
     UseMask,
+    maskable_stack,
 )
 from attnscope.records.maps import Which
 from attnscope.records.messages import Traced
 from attnscope.records.models import ModelInfo
-from attnscope.records.sites import NO_GATES, Gates, HeadRef, Rows, Site
+from attnscope.records.sites import NO_GATES, Gates, HeadRef, Rows, Site, Stack
+from attnscope.records.tokens import Token
 from attnscope.viewmodels.compare.difference import WAYS, Way
 from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, stack_tokens
 from attnscope.viewmodels.session.typed_text import Typed, named_text
@@ -657,3 +660,35 @@ class HeadChanges:
     @property
     def _gates(self) -> Gates:
         return self._session.setting.gates
+
+
+def stack_to_mask(model: ModelInfo | None) -> Stack | None:
+    """The stack of a model that a drawn mask is for; see `maskable_stack`."""
+    return maskable_stack(model.sites) if model is not None else None
+
+
+def tokens_to_mask(session: "Session") -> tuple[Token, ...]:
+    """The tokens of the text, none while there is no trace of it."""
+    traced = session.traced
+    return traced.source.tokens if traced is not None and session.text.strip() else ()
+
+
+def why_no_mask(session: "Session") -> str:
+    """Why no mask can be drawn for the open text; empty when one can."""
+    model, n_tokens = session.model, len(tokens_to_mask(session))
+    if model is None:
+        return "Open a model first."
+    if model.is_recorded:
+        return "This is recorded attention: a different mask needs a model."
+    if model.fixed_heads:
+        return f"{model.name} computes attention in code of its own: it takes no other mask."
+    if stack_to_mask(model) is None:
+        return f"{model.name} has no self-attention over its text that a mask could change."
+    if not n_tokens:
+        return "Type a text to draw a mask for."
+    if n_tokens > MAX_MASK_TOKENS:
+        return (
+            f"The text has {n_tokens:,} tokens; masks are drawn for up to {MAX_MASK_TOKENS}. "
+            "Model.trace(pattern=) takes larger ones."
+        )
+    return ""

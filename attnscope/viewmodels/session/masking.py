@@ -15,19 +15,22 @@ from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.records.interventions import (
     DRAWN,
-    MAX_MASK_TOKENS,
     Cells,
     UseMask,
     blind_rows,
     cells_from_edges,
     edges_from_text,
     mask_of,
-    maskable_stack,
 )
-from attnscope.records.models import ModelInfo
 from attnscope.records.sites import Stack
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.session.changes import mask_in, with_mask
+from attnscope.viewmodels.session.changes import (
+    mask_in,
+    stack_to_mask,
+    tokens_to_mask,
+    why_no_mask,
+    with_mask,
+)
 from attnscope.viewmodels.session.state import Session
 
 Preset = Literal["full", "causal", "window", "sentences", "words", "same", "others", "itself"]
@@ -352,30 +355,12 @@ class MaskState:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The tokens of the text, none while there is no trace of it."""
-        traced = self._session.traced
-        return traced.source.tokens if traced is not None and self._session.text.strip() else ()
+        return tokens_to_mask(self._session)
 
     @property
     def refusal(self) -> str:
         """Why no mask can be drawn; empty when one can."""
-        model = self._session.model
-        if model is None:
-            return "Open a model first."
-        if model.is_recorded:
-            return "This is recorded attention: a different mask needs a model."
-        if model.fixed_heads:
-            return f"{model.name} computes attention in code of its own: it takes no other mask."
-        if self.stack is None:
-            return f"{model.name} has no self-attention over its text that a mask could change."
-        if not self.tokens:
-            return "Type a text to draw a mask for."
-        if len(self.tokens) > MAX_MASK_TOKENS:
-            return (
-                f"The text has {len(self.tokens):,} tokens; masks are drawn for up to {MAX_MASK_TOKENS}. "
-                "Model.trace(pattern=) takes larger ones."
-            )
-        return ""
+        return why_no_mask(self._session)
 
     @property
     def is_causal(self) -> bool:
@@ -511,8 +496,3 @@ class MaskState:
     def _on_traced(self) -> None:
         self._learn_own()
         self._tell()
-
-
-def stack_to_mask(model: ModelInfo | None) -> Stack | None:
-    """The stack of a model that a drawn mask is for; see `maskable_stack`."""
-    return maskable_stack(model.sites) if model is not None else None

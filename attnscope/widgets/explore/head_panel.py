@@ -456,6 +456,7 @@ class HeadPanel(QWidget):
     def __init__(self, states: States, view: ViewState) -> None:
         super().__init__()
         self._session, self._view = states.session, view
+        self._gold: tuple[GoldCell, ...] = ()
         self._picturing, self._aligning, self._long = states.picturing, states.aligning, states.map_tiles
         self.heatmap, self.lines = HeadView(), LinesView()
         self.street_map = StreetMap(states.map_tiles)
@@ -539,8 +540,10 @@ class HeadPanel(QWidget):
 
     def _show_gold(self) -> None:
         cells = self.gold_cells()
-        self.heatmap.set_gold(cells)
-        self.street_map.set_gold(cells)
+        if cells != self._gold:
+            self._gold = cells
+            self.heatmap.set_gold(cells)
+            self.street_map.set_gold(cells)
 
     def _show_style(self) -> None:
         for picture in (self.heatmap, self.lines, self.street_map, self.picture):

@@ -91,9 +91,8 @@ class HeadView(CellMapWidget[HeadMap]):
 
     def set_gold(self, cells: tuple[GoldCell, ...]) -> None:
         """Mark these gold word links."""
-        if cells != self._gold:
-            self._gold = cells
-            self.update()
+        self._gold = cells
+        self.update()
 
     def set_compact(self, is_compact: bool) -> None:
         """Leave the title and the names of the axes out, where a low panel needs its height for the cells."""

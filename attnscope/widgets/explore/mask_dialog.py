@@ -36,10 +36,10 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.figures.style import SMALL_PX, font, isolated, plain_piece, plain_text, text_width, type_px
+from attnscope.viewmodels.session.changes import stack_to_mask
 from attnscope.viewmodels.session.masking import GRAPHS, PRESETS, Cell, Graph, MaskState, Preset, graph_text
 from attnscope.viewmodels.session.state import Session
-from attnscope.widgets.actions import allow
-from attnscope.widgets.dialogs import dialog_of, open_one
+from attnscope.widgets.dialogs import open_one
 from attnscope.widgets.form_parts import column, inset_text, row
 from attnscope.widgets.labels import PlainLabel, ground, named, plain_tooltip, push_button, tool_button, when
 from attnscope.widgets.map_widget import ARROWS
@@ -483,31 +483,13 @@ def _scope_words(state: MaskState) -> str:
     return words
 
 
-class MaskEditing:
-    """Opens the editor, one at a time, and keeps its action up to date."""
-
-    def __init__(self, session: Session, window: QWidget, action: QAction) -> None:
-        self._session, self._window = session, window
-        self._probe = MaskState(session)
-
-        def show() -> None:
-            allow(action, self._probe.refusal)
-
-        when(self._window, show, self._probe.changed)
-        show()
-
-    def open(self) -> None:
-        """Show the editor, and the heads of the stack that its mask is for."""
-        stack = self._probe.stack
-        if stack is not None and stack != self._session.stack:
-            self._session.notices.say(f"Masks are drawn for the {stack}: its heads are shown now.")
-            self._session.select_stack(stack)
-        open_one(self._window, MaskDialog, lambda: MaskDialog(self._session, self._window)).grid.setFocus()
-
-    @property
-    def dialog(self) -> MaskDialog | None:
-        """The editor, while it is open."""
-        return dialog_of(self._window, MaskDialog)
+def open_mask_editor(session: Session, window: QWidget) -> None:
+    """Show the editor, one over a window, and the heads of the stack that its mask is for."""
+    stack = stack_to_mask(session.model)
+    if stack is not None and stack != session.stack:
+        session.notices.say(f"Masks are drawn for the {stack}: its heads are shown now.")
+        session.select_stack(stack)
+    open_one(window, MaskDialog, lambda: MaskDialog(session, window)).grid.setFocus()
 
 
 def _swatch(state: str) -> QFrame:

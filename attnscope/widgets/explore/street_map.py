@@ -82,9 +82,8 @@ class StreetMap(MapWidget):
 
     def set_gold(self, cells: tuple[GoldCell, ...]) -> None:
         """Mark these gold word links."""
-        if cells != self._gold:
-            self._gold = cells
-            self.update()
+        self._gold = cells
+        self.update()
 
     def set_highlight(self, query: int | None, key: int | None) -> None:
         """Mark a row, a column or both, as another view asks; the own cursor wins while it is here."""

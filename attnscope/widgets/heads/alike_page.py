@@ -64,8 +64,8 @@ class AlikePage(Dressed):
         self._statement = ElidedLabel(role="muted", n_lines=2)
         layout.addWidget(self._nearest)
         layout.addWidget(self._statement)
-        changed = state.changed
-        when_seen(self, self._show_choices, changed.choice, changed.progress)
+        changed, shown = state.changed, state.session.changed
+        when_seen(self, self._show_choices, changed.choice, changed.progress, shown.model, shown.traced)
         when_seen(self, self._show_pairs, changed.pairs)
         when_seen(self, self._show_nearest, changed.pairs, changed.selection)
         when_seen(self, self._show_statement, changed.pairs, changed.progress)

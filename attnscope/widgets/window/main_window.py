@@ -23,7 +23,14 @@ from attnscope.errors import UserError
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec
 from attnscope.settings import Settings
-from attnscope.viewmodels.session.changes import NO_INSIDE, Change, Setting, fixed_heads, is_recorded
+from attnscope.viewmodels.session.changes import (
+    NO_INSIDE,
+    Change,
+    Setting,
+    fixed_heads,
+    is_recorded,
+    why_no_mask,
+)
 from attnscope.viewmodels.session.opening import Recents
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import States
@@ -31,7 +38,7 @@ from attnscope.viewmodels.view_state import Page, Part, ViewState
 from attnscope.widgets.actions import allow, build_actions, connect_actions
 from attnscope.widgets.compare.page import compare_handlers
 from attnscope.widgets.explore.ask_panel import ask_offers
-from attnscope.widgets.explore.mask_dialog import MaskEditing
+from attnscope.widgets.explore.mask_dialog import open_mask_editor
 from attnscope.widgets.export.figures_offered import current_figure
 from attnscope.widgets.form_parts import FoldedSizes, column, row
 from attnscope.widgets.labels import when
@@ -356,6 +363,7 @@ def reasons(session: Session) -> dict[str, str]:
         "train-further": no_own_model,
         "reset": all_on,
         "remove-heads": none_off,
+        "custom-mask": why_no_mask(session),
     }
 
 
@@ -406,7 +414,6 @@ class MainWindow(QMainWindow):
         )
         self.workspace = Workspace(self, states, self.view, actions, self.pages, files)
         self.undoing = Undoing(session, self.view, self, actions, self.pages.labs)
-        self.mask_editing = MaskEditing(session, self, actions["custom-mask"])
         self.learning = Learning(self.pages, places, self.workspace, states, self.view, self._settings.tours)
         self._build_top_bar()
         self._commands = Commands(
@@ -562,7 +569,7 @@ class MainWindow(QMainWindow):
         handlers |= compare_handlers(self.states.compare, self._session, self.view)
         handlers["page-learn"] = functools.partial(self.view.show_page, "learn")
         handlers["help-here"] = self.learning.show_help_here
-        handlers["custom-mask"] = self.mask_editing.open
+        handlers["custom-mask"] = functools.partial(open_mask_editor, self._session, self)
         handlers["several-runs"] = self._open_several
         handlers["train-further"] = self.openings.train_further
         handlers["work"] = self.status_bar.work.open_list
