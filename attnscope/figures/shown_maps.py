@@ -16,7 +16,14 @@ from attnscope.records.sites import Gates, HeadName, HeadRef, Rows, Site, Stack,
 from attnscope.records.tiles import MapTile, is_long
 from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.compare.difference import Way
-from attnscope.viewmodels.maps.aspect import PLAIN, Aspect, blended_heads, grid_through, map_through
+from attnscope.viewmodels.maps.aspect import (
+    PLAIN,
+    Aspect,
+    blended_heads,
+    exact_grid,
+    grid_through,
+    map_through,
+)
 
 
 class DrawnTrace(Protocol):
@@ -108,6 +115,15 @@ class Wanted:
     def grids(self, stack: Stack) -> tuple[SiteGrid, ...]:
         """The thumbnails of a stack as the aspect shows them."""
         return tuple(self._grid(site) for site in self.sites(stack))
+
+    def exact(self, grids: tuple[SiteGrid, ...]) -> tuple[NDArray[np.float32], ...]:
+        """The weights behind thumbnails, [n_heads, n_queries, n_keys]; none where one pools cells."""
+        if any(grid.is_pooled for grid in grids):
+            return ()
+        return tuple(exact_grid(self.aspect, g.site, self.trace.tokens(g.site), self._weights) for g in grids)
+
+    def _weights(self, head: HeadRef) -> NDArray[np.float32]:
+        return self.trace.head_map(head).weights
 
     def axes(self, site: Site) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
         """The tokens of a site's rows, as the aspect names them, and of its columns."""

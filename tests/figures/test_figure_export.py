@@ -15,7 +15,7 @@ from long_fakes import HEAD, long_map, tile_for
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QFontDatabase, QGuiApplication, QImage
 
-from attnscope import Figure, figure
+from attnscope import Figure, figure, from_arrays, load_figure
 from attnscope.errors import UserError
 from attnscope.figures import export
 from attnscope.figures.colours import LIGHT, lut
@@ -307,6 +307,38 @@ def test_that_levels_are_written_as_the_weights_they_stand_for() -> None:
         n_queries=1, n_keys=2, site=Site(stack="encoder", layer=0, n_heads=2, n_kv_heads=2),
     )  # fmt: skip
     np.testing.assert_allclose(weights_of_grid(grid), [[[np.nan, 0.5]], [[0.5, 0]]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("hidden", ["nothing", "first"])
+def test_that_the_numbers_of_a_grid_are_the_weights_themselves(hidden: str, tmp_path: Path) -> None:
+    raw = np.random.default_rng(3).random((2, 3, 7, 7)) + 0.01
+    raw[..., ~np.tri(7, dtype=bool)] = np.nan
+    raw = (raw / np.nansum(raw, axis=3, keepdims=True)).astype(np.float32)
+    made = figure(from_arrays(raw, list("abcdefg")), hidden=hidden)  # type: ignore[arg-type]
+    shown = raw.copy()
+    if hidden == "first":
+        shown[..., 0] = np.nan
+    rows = list(csv.DictReader(io.StringIO(made.render("csv").decode())))
+    assert set(rows[0]) == {"stack", "layer", "head", "row", "column", "weight", "gate"}
+    told = np.array([float(row["weight"] or "nan") for row in rows], dtype=np.float32)
+    np.testing.assert_allclose(told, shown.ravel(), atol=1e-7, rtol=0)  # a float32 rounds
+    with np.load(io.BytesIO(made.render("npz"))) as arrays:
+        found = np.stack([arrays[name] for name in arrays.files])
+        np.testing.assert_allclose(found, shown, atol=1e-7, rtol=0)
+    again = load_figure(made.save(tmp_path / "grid.figure.json"))
+    assert again.render("csv") == made.render("csv")
+
+
+def test_that_a_grid_of_a_long_text_says_how_far_its_numbers_may_be_off() -> None:
+    raw = np.random.default_rng(4).random((1, 2, 130, 130))
+    raw = (raw / raw.sum(axis=3, keepdims=True)).astype(np.float32)
+    rows = list(csv.DictReader(io.StringIO(figure(from_arrays(raw)).render("csv").decode())))
+    assert len(rows) < raw.size  # each is the largest of several cells
+    for head in range(2):
+        of_head = [row for row in rows if row["head"] == str(head)]
+        largest = max(float(row["weight"]) for row in of_head)
+        assert largest == pytest.approx(float(raw[0, head].max()), rel=1e-6)
+        assert float(of_head[0]["within"]) == pytest.approx(largest / 508, rel=0.05)
 
 
 @pytest.mark.parametrize("format", ["csv", "npz"])

@@ -1,9 +1,11 @@
 """The export dialog: choices reach the figure, errors keep it open."""
 
+import csv
 import dataclasses
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PySide6.QtWidgets import QPushButton, QWidget
 from session_samples import Desk, ref
@@ -204,6 +206,31 @@ def test_that_exporting_nothing_says_so(qtbot):
     desk.session.notices.dismiss()
     intents.copy_figure()
     assert desk.session.notices.shown is not None
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+def test_that_the_grids_numbers_are_exact_once_the_maps_of_all_heads_have_come(qtbot, tmp_path, is_long):
+    window, desk, view = QWidget(), Desk().open(), ViewState()
+    qtbot.addWidget(window)
+    desk.session.select_heads((ref(0, 1),))
+    desk.answer()
+    if is_long:
+        grids = tuple(
+            dataclasses.replace(one, n_queries=300, n_keys=300) for one in desk.session.traced.grids
+        )
+        desk.session.traced = dataclasses.replace(desk.session.traced, grids=grids)
+    FigureCommands(desk.session, view, window, lambda: offered_figures(desk.session, view, {})).export()
+    (dialog,) = window.findChildren(ExportDialog)
+    choose(dialog.choices.views, "grid")
+    choose(dialog.choices.formats, "csv")
+    assert "within" in next(dialog.spec().rows())
+    desk.answer()
+    assert ("within" in next(dialog.spec().rows())) == is_long
+    if not is_long:
+        assert dialog.save_to(str(tmp_path / "grid.csv"))
+        rows = list(csv.DictReader((tmp_path / "grid.csv").read_text().splitlines()))
+        n_keys = len(desk.session.traced.source)
+        assert {row["weight"] for row in rows} == {f"{np.float32(1 / n_keys):.9g}"}  # levels say 0.391732287
 
 
 def test_that_the_dialog_writes_a_figure_file_of_what_is_shown(qtbot, tmp_path):

@@ -23,7 +23,11 @@ _GAP_PX = 12.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridFigure(FigureSpec):
-    """`grids`, one for each layer; heads of the `selection` are marked."""
+    """`grids`, one for each layer; heads of the `selection` are marked.
+
+    `exact` are the weights behind each grid, [n_heads, n_queries, n_keys], for tables; none where they are
+    not known.
+    """
 
     view = "grid"
     words = "grid of all heads"
@@ -35,11 +39,13 @@ class GridFigure(FigureSpec):
 
     grids: tuple[SiteGrid, ...] = ()
     selection: tuple[HeadRef, ...] = ()
+    exact: tuple[NDArray[np.float32], ...] = ()
 
     @classmethod
     def of_trace(cls, wanted: Wanted, **page: Any) -> "GridFigure":
         first = wanted.heads[0].stack if wanted.heads else wanted.trace.sites[0].stack
-        return cls(grids=wanted.grids(wanted.stack or first), selection=wanted.heads, **page)
+        grids = wanted.grids(wanted.stack or first)
+        return cls(grids=grids, selection=wanted.heads, exact=wanted.exact(grids), **page)
 
     @property
     def is_empty(self) -> bool:
@@ -118,20 +124,28 @@ class GridFigure(FigureSpec):
         return iter(self.selection)
 
     def rows(self) -> Iterator[Iterable[str]]:
-        yield ("stack", "layer", "head", "row", "column", "weight", "gate")
-        for grid in self.grids:
-            for head, thumbnail in zip(grid.site.heads, weights_of_grid(grid), strict=True):
-                gate = f"{self.gates.value(head):g}"
-                for i, row in enumerate(thumbnail):
-                    for j, weight in enumerate(row):
-                        place = (head.stack, str(head.layer), str(head.head), str(i), str(j))
-                        yield (*place, exact_number_text(weight), gate)
+        """Of weights that are known as levels alone, how far they may be off."""
+        off = () if self.exact else ("within",)
+        yield ("stack", "layer", "head", "row", "column", "weight", *off, "gate")
+        for grid, weights in zip(self.grids, self._weights(), strict=True):
+            for k, head in enumerate(grid.site.heads):
+                place = (head.stack, str(head.layer), str(head.head))
+                within = (f"{grid.peaks[k] / (2 * 254):.2g}",) if off else ()
+                for (i, j), weight in np.ndenumerate(weights[k]):
+                    told = exact_number_text(weight)
+                    yield (*place, str(i), str(j), told, *within, f"{self.gates.value(head):g}")
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        return {f"{grid.site.stack}_L{grid.site.layer}": weights_of_grid(grid) for grid in self.grids}
+        weights = zip(self.grids, self._weights(), strict=True)
+        return {f"{grid.site.stack}_L{grid.site.layer}": of_site for grid, of_site in weights}
+
+    def _weights(self) -> tuple[NDArray[np.float32], ...]:
+        return self.exact or tuple(map(weights_of_grid, self.grids))
 
     def fits_together(self) -> bool:
-        return all(map(_is_whole, self.grids))
+        shapes = [(grid.site.n_heads, grid.n_queries, grid.n_keys) for grid in self.grids]
+        is_exact = not self.exact or [weights.shape for weights in self.exact] == shapes
+        return is_exact and all(map(_is_whole, self.grids))
 
     def asked(self) -> FigureRequest:
         return FigureRequest(heads=self.selection, stack=self.grids[0].site.stack)

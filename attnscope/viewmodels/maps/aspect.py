@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
@@ -459,6 +459,19 @@ def _reduced(
     return without_the_rest(weights, is_row, is_hidden | is_elsewhere, is_renormalised=aspect.is_renormalised)
 
 
+def exact_grid(
+    aspect: Aspect,
+    site: Site,
+    sides: tuple[tuple[Token, ...], tuple[Token, ...]],
+    weights_of: Callable[[HeadRef], NDArray[np.float32]],
+) -> NDArray[np.float32]:
+    """The weights behind the thumbnails of a site, NaN where something is left out or not allowed."""
+    shown = np.stack([weights_of(head) for head in site.heads])
+    if aspect.leaves_out:
+        shown = np.stack([_reduced(aspect, weights, *sides).weights for weights in shown])
+    return np.where(np.isinf(shown), np.float32(np.nan), shown)
+
+
 def _note(aspect: Aspect, shown: HeadMap, removed: float) -> str:
     """What was taken from a map, in words; empty when nothing was."""
     is_hidden = bool(hidden_keys(shown.keys, aspect.hidden).any())
@@ -626,6 +639,23 @@ class HeadMaps:
         made = self._made[key][1]
         return made if isinstance(made, SiteGrid) else grid
 
+    def exact(self, grids: tuple[SiteGrid, ...]) -> tuple[NDArray[np.float32], ...]:
+        """The weights behind thumbnails of the trace that is shown; none while one of the maps is missing."""
+        traced, found = self._session.traced, {m.head: m.weights for m in self.raw}
+        is_known = all(head in found for grid in grids for head in grid.site.heads)
+        if traced is None or not is_known or any(grid.is_pooled for grid in grids):
+            return ()
+        aspect, weights_of = self._session.aspect, found.__getitem__
+        sites = [grid.site for grid in grids]
+        return tuple(exact_grid(aspect, site, sides_of_site(site, traced), weights_of) for site in sites)
+
+    def fetch_stack(self) -> None:
+        """Ask for every head of the stack that is looked at, if its thumbnails show each cell."""
+        traced, stack = self._session.traced, self._session.stack
+        grids = [grid for grid in traced.grids if grid.site.stack == stack] if traced is not None else []
+        if not any(grid.is_pooled for grid in grids):
+            self._fetch((*self.wanted, *(head for grid in grids for head in grid.site.heads)))
+
     def take_all(self, maps: tuple[HeadMap, ...]) -> None:
         """The maps of another trace, or none."""
         self.raw = maps
@@ -633,11 +663,13 @@ class HeadMaps:
 
     def fetch(self) -> None:
         """Ask for what is wanted and not there."""
-        traced, wanted = self._session.traced, self.wanted
-        if traced and not {m.head for m in self.raw}.issuperset(wanted):
-            self.number = self._requests.send(
-                ShowHeads(heads=wanted, model=traced.model, trace=traced.number)
-            )
+        self._fetch(self.wanted)
+
+    def _fetch(self, heads: tuple[HeadRef, ...]) -> None:
+        traced = self._session.traced
+        if traced and not {m.head for m in self.raw}.issuperset(heads):
+            request = ShowHeads(heads=tuple(dict.fromkeys(heads)), model=traced.model, trace=traced.number)
+            self.number = self._requests.send(request)
 
     def take(self, reply: HeadsShown, traced: Traced | None) -> None:
         """Take maps that were asked for; those of an older trace than `traced` change nothing."""

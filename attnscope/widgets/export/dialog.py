@@ -532,6 +532,12 @@ class ExportDialog(QDialog):
         self.chosen.emit(self.choices.kept())
         super().done(result)
 
+    def take_numbers(self, found: Mapping[str, FigureSpec]) -> None:
+        """Write the same figures with numbers that have come meanwhile."""
+        self._offered |= found
+        if self.choices.format() in ("csv", "npz"):
+            self._on_changed()
+
     def spec(self) -> FigureSpec:
         """The figure as it will be written."""
         return self.choices.apply(self._offered[self.choices.view()])

@@ -118,6 +118,7 @@ def _session_figures(
     if grids:
         found["grid"] = GridFigure(
             grids=grids,
+            exact=session.maps.exact(grids),
             gates=traced.gates,
             interventions=traced.interventions,
             style=style,

@@ -33,6 +33,7 @@ from attnscope.widgets.dialogs import ask_folder, ask_new_folder
 from attnscope.widgets.export.dialog import KeptChoices
 from attnscope.widgets.export.figures_offered import current_figure
 from attnscope.widgets.heads.pruning import PruneDialog
+from attnscope.widgets.labels import when
 from attnscope.widgets.tours.help_panel import ShortcutsSheet
 
 ChooseFolder = Callable[[QWidget, str, str], str]
@@ -83,6 +84,13 @@ class FigureCommands:
         dialog.exported.connect(self._on_exported)
         dialog.chosen.connect(self._on_chosen)
         dialog.open()
+        if "grid" in offered:
+            when(dialog, lambda: dialog.take_numbers(self._grid()), self._session.changed.heads)
+            self._session.maps.fetch_stack()
+
+    def _grid(self) -> dict[str, FigureSpec]:
+        """The grid of all heads, with their exact weights once those have come."""
+        return {name: spec for name, spec in self._offer_figures().items() if name == "grid"}
 
     def copy_figure(self) -> None:
         """Put the figure that is looked at on the clipboard."""
