@@ -3,15 +3,20 @@ import math
 import pytest
 import torch
 
+from attnscope.nn.config import ModelConfig
 from attnscope.nn.scores import apply_rotary
-from attnscope.schemes.positions.binary import binary_table
-from attnscope.schemes.positions.rotary import rotary_angles, rotary_tables
-from attnscope.schemes.positions.sinusoidal import sinusoidal_table
+from attnscope.schemes.positions import POSITIONS
+
+
+def turns(n_tokens, d_head, base=10000.0):
+    """Cosines and signed sines of a model whose heads are so wide."""
+    config = ModelConfig(form="decoder", vocab_size=2, d_model=d_head, n_heads=1, rope_base=base)
+    return POSITIONS["rotary"].turns(n_tokens, config)
 
 
 @pytest.mark.parametrize(("n_tokens", "d_model"), [(1, 1), (7, 6), (5, 7), (2000, 8)])
 def test_that_sinusoids_follow_the_paper(n_tokens, d_model):
-    table = sinusoidal_table(n_tokens, d_model)
+    table = POSITIONS["sinusoidal"].table(n_tokens, d_model)
     assert table.dtype == torch.float32
     assert table.shape == (n_tokens, d_model)
     for position in {0, n_tokens // 2, n_tokens - 1}:
@@ -22,7 +27,7 @@ def test_that_sinusoids_follow_the_paper(n_tokens, d_model):
 
 
 def test_that_binary_positions_are_the_bits_lowest_first():
-    table = binary_table(300, 70)
+    table = POSITIONS["binary"].table(300, 70)
     for position in (0, 1, 2, 5, 255, 256, 299):
         bits = [(position >> j) & 1 for j in range(70)]
         assert table[position].tolist() == bits
@@ -32,16 +37,17 @@ def test_that_binary_positions_are_the_bits_lowest_first():
 @pytest.mark.parametrize("base", [10000.0, 500000.0])
 def test_that_rotation_turns_pairs_by_their_angle(d_head, base, ramp, assert_close):
     x = ramp(2, 3, 9, d_head)
-    turned = apply_rotary(x, *rotary_tables(9, d_head, base))
+    turned = apply_rotary(x, *turns(9, d_head, base))
     half = d_head // 2
     z = torch.complex(x[..., :half].double(), x[..., half:].double())
-    z = z * torch.polar(torch.ones(9, half, dtype=torch.float64), rotary_angles(9, d_head, base))
+    place, pair = torch.arange(9.0, dtype=torch.float64)[:, None], torch.arange(0, d_head, 2)
+    z = z * torch.polar(torch.ones(9, half, dtype=torch.float64), place * base ** (-pair.double() / d_head))
     assert_close(turned, torch.cat((z.real, z.imag), dim=-1), atol=1e-6)
 
 
 def test_that_rotated_scores_depend_on_the_distance_alone(ramp, assert_close):
     q, k = ramp(8), ramp(8, start=1.0)
-    cosines, sines = rotary_tables(40, 8)
+    cosines, sines = turns(40, 8)
     turned_q = apply_rotary(q.expand(40, 8), cosines, sines)
     turned_k = apply_rotary(k.expand(40, 8), cosines, sines)
     scores = turned_q @ turned_k.T
@@ -52,4 +58,4 @@ def test_that_rotated_scores_depend_on_the_distance_alone(ramp, assert_close):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
 def test_that_rotation_keeps_the_type(dtype, ramp):
-    assert apply_rotary(ramp(1, 1, 4, 8, dtype=dtype), *rotary_tables(4, 8)).dtype == dtype
+    assert apply_rotary(ramp(1, 1, 4, 8, dtype=dtype), *turns(4, 8)).dtype == dtype

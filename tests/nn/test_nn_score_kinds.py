@@ -11,9 +11,9 @@ from attnscope.nn.edits import CopiedPattern, Edits
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import OffsetBias, ScoreRule, Scoring, additive_scores, scores
 from attnscope.schemes.scores import SCORES
-from attnscope.schemes.scores.kernel import features
 
 SITE = ("decoder", 0)
+features = SCORES["kernel"].queries
 
 
 class Looker:
@@ -117,6 +117,7 @@ def test_that_sums_over_keys_are_the_weights_they_stand_for(
 
 def test_that_features_are_above_zero_however_far_down():
     x = torch.tensor([-80.0, -20.0, -1.0, 0.0, 2.0], dtype=torch.float64)
+    assert torch.equal(features(x), SCORES["kernel"].keys(x))
     assert torch.allclose(features(x), torch.nn.functional.elu(x) + 1, atol=1e-15)
     assert bool((features(x.float()) > 0).all())
 

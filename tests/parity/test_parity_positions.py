@@ -5,8 +5,7 @@ import torch
 
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.transformer import Transformer
-from attnscope.schemes.positions.alibi import alibi_slopes
-from attnscope.schemes.positions.t5 import relative_buckets
+from attnscope.schemes.positions import POSITIONS
 
 transformers = pytest.importorskip("transformers")
 ATOL = 2e-5  # as in test_parity_torch
@@ -93,7 +92,9 @@ def test_that_distances_go_into_the_buckets_of_the_library(is_causal, n_buckets,
     expected = T5Attention._relative_position_bucket(
         distance, bidirectional=not is_causal, num_buckets=n_buckets, max_distance=max_distance
     )
-    found = relative_buckets(distance, n_buckets=n_buckets, max_distance=max_distance, is_causal=is_causal)
+    config = t5_config(n_buckets=n_buckets, max_distance=max_distance)
+    learned = {"weight": torch.arange(n_buckets)[:, None]}
+    (found,) = POSITIONS["t5"].bias(learned, distance, config, is_causal=is_causal)
     assert torch.equal(found, expected)
 
 
@@ -102,7 +103,7 @@ def test_that_slopes_are_those_of_bloom(n_heads, assert_close):
     from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 
     expected = build_alibi_tensor(torch.ones(1, 2, dtype=torch.int64), n_heads, torch.float32)[:, 0, 1]
-    assert_close(alibi_slopes(n_heads), expected, atol=1e-7)
+    assert_close(POSITIONS["alibi"].slopes(n_heads), expected, atol=1e-7)
 
 
 @pytest.mark.slow

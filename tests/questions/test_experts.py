@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,6 @@ from attnscope.errors import UserError
 from attnscope.fields import with_values
 from attnscope.models import load
 from attnscope.questions import QUESTIONS
-from attnscope.questions.experts import balance_of, load_of, n_dropped
 
 hf = pytest.importorskip("transformers")
 hf_tiny = pytest.importorskip("hf_tiny")
@@ -112,19 +112,30 @@ def test_that_tokens_beyond_an_experts_capacity_are_told(tmp_path: Path) -> None
     n = len(weights)
     (row,) = answer.tables[0].rows
     assert int((weights > 0).sum(axis=0).max()) <= 4
-    assert row[5] == n_dropped(weights) == int(((weights > 0).sum(axis=1) == 0).sum()) >= n - 3 * 4
+    assert row[5] == int(((weights > 0).sum(axis=1) == 0).sum()) >= n - 3 * 4
     assert "found no room" in answer.sentence
     decoder = ask_model(QUESTION, model, TEXT, "the way")
     assert len(decoder.cells[0].columns) < n
 
 
+def told_of(weights: np.ndarray, p: np.ndarray) -> tuple[list[float], float]:
+    """The load of each expert and the balance, of one layer that was routed like this."""
+    routing = SimpleNamespace(layers=(0,), weights=(weights,), p=(p,), tokens=())
+    answer = QUESTION.answer(SimpleNamespace(routing=lambda stack: routing), QUESTION.options)
+    load, balance = (chart.series[0].ys.tolist() for chart in answer.charts)
+    return load, *balance
+
+
 def test_that_even_loads_have_the_balance_1_and_one_expert_for_all_the_most() -> None:
-    even = np.eye(4)
-    assert balance_of(load_of(even), np.full((4, 4), 0.25)) == pytest.approx(1.0)
+    load, balance = told_of(np.eye(4), np.full((4, 4), 0.25))
+    assert load == [0.25] * 4
+    assert balance == pytest.approx(1.0)
     one = np.zeros((4, 4))
     one[:, 2] = 1.0
-    assert balance_of(load_of(one), one) == pytest.approx(4.0)
-    assert load_of(np.zeros((3, 2))).tolist() == [0.0, 0.0]
+    load, balance = told_of(one, one)
+    assert load == [0.0, 0.0, 1.0, 0.0]
+    assert balance == pytest.approx(4.0)
+    assert told_of(np.zeros((3, 2)), np.full((3, 2), 0.5))[0] == [0.0, 0.0]
 
 
 def test_that_equal_weights_of_a_later_token_are_not_lost() -> None:

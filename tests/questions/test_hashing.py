@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ from attnscope.errors import UserError
 from attnscope.fields import with_values
 from attnscope.models import load
 from attnscope.questions import QUESTIONS
-from attnscope.questions.hashing import joins
 from attnscope.records.sites import HeadRef
 
 QUESTION = QUESTIONS["hashing"]
@@ -61,11 +61,22 @@ def test_that_more_rounds_never_lose_more() -> None:
         assert shares == sorted(shares, reverse=True)
 
 
-def test_that_a_vector_meets_itself_and_never_its_opposite() -> None:
+@pytest.mark.parametrize("seed", range(4))
+def test_that_a_vector_meets_itself_and_never_its_opposite(seed: int) -> None:
     x = np.random.default_rng(0).standard_normal((5, 6))
-    found = joins(x, np.concatenate((3.0 * x, -x)), 8, 4, 1)
-    assert found[:, np.arange(5), np.arange(5)].all()
-    assert not found[:, np.arange(5), 5 + np.arange(5)].any()
+    attended = SimpleNamespace(
+        head=HeadRef(stack="decoder", layer=0, head=0), query_tokens=(), key_tokens=(),
+        q=x, k=np.concatenate((3.0 * x, -x)), weights=np.full((5, 10), 0.1),
+    )  # fmt: skip
+
+    def pairs(n_rounds: int) -> np.ndarray:
+        options = with_values(QUESTION.options, {"n_buckets": 8, "n_rounds": n_rounds, "seed": seed})
+        found = QUESTION.answer(SimpleNamespace(attended=lambda: attended), options).cells[2]
+        assert found.legend[:2] == ("compared", "never compared")
+        return found.values
+
+    assert pairs(1)[np.arange(5), np.arange(5)].tolist() == [1.0] * 5
+    assert pairs(16)[np.arange(5), 5 + np.arange(5)].tolist() == [2.0] * 5
 
 
 def test_that_cross_attention_and_models_of_the_library_are_asked_too(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """Learning in context, against loops in float64 over a slow Transformer."""
 
 import math
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from slow_transformer import SlowDecoder
 from tiny_models import SENTENCE, tiny_model
@@ -10,7 +12,6 @@ from attnscope.analysis.model_reading import ask_model
 from attnscope.errors import UserError
 from attnscope.fields import with_values
 from attnscope.questions import QUESTIONS
-from attnscope.questions.learning_in_context import _examples
 from attnscope.records.tokens import Token
 
 QUESTION = QUESTIONS["learning-in-context"]
@@ -77,10 +78,18 @@ def test_that_pieces_of_a_word_are_one_answer_and_special_tokens_none() -> None:
         Token(id=i, piece=piece, joins_previous=joins, is_special=piece == "<s>")
         for i, (piece, joins) in enumerate(pieces)
     )
-    first, second = _examples(tokens, [9.0, 1.0, 0.5, 0.25, 1.0, 0.0, 0.0], [5, 1, 0, 1, 0, 0, 0], 2)
-    assert (first.asked, first.answer, first.n_alike, first.is_right) == ("a", "lo", 0, False)
-    assert first.p == pytest.approx(math.exp(-0.75))
-    assert (second.asked, second.n_alike, second.is_right, second.p) == ("a", 1, True, 1.0)
+    p = np.full((7, 8), 1e-3)
+    for k, own in enumerate((0.1, 0.2, 0.6, 0.3, 0.4, 0.9, 0.8)):
+        p[k, k] = own
+    p[[0, 1, 3, 4], 7] = 0.5  # something else is more probable there
+    reading = SimpleNamespace(
+        model=SimpleNamespace(vocab_size=8),
+        next_tokens=lambda: SimpleNamespace(tokens=tokens, positions=tuple(range(7)), is_second=False),
+        log_p=lambda positions: np.log(p[list(positions)]),
+    )
+    first, second = QUESTION.answer(reading, QUESTION.options).tables[0].rows
+    assert first == ("a", "lo", 0, pytest.approx(0.6 * 0.3), "no")
+    assert second == ("a", "lo", 1, pytest.approx(0.9 * 0.8), "yes")
 
 
 def test_that_one_example_is_too_few() -> None:

@@ -1,6 +1,7 @@
 """The residual stream, against loops in float64 over a slow Transformer."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from attnscope.analysis.model_reading import ask_model
 from attnscope.errors import UserError
 from attnscope.fields import with_values
 from attnscope.questions import QUESTIONS
-from attnscope.questions.residual_stream import cosine, known_mean
 
 QUESTION = QUESTIONS["residual-stream"]
 
@@ -72,8 +72,11 @@ def test_that_options_choose_the_stack_and_how_many_tokens_are_shown() -> None:
 
 
 def test_that_nothing_has_no_direction() -> None:
-    found = cosine(np.array([[1.0, 0.0], [2.0, 0.0]]), np.array([[0.0, 0.0], [-1.0, 0.0]]))
-    assert np.isnan(found[0])
-    assert found[1] == -1.0
-    assert known_mean(found) == -1.0
-    assert math.isnan(known_mean(found[:1]))
+    x = np.array([[[1.0, 0.0], [2.0, 0.0]]] * 3)
+    given = np.array([[[0.0, 0.0], [-1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]])
+    streams = SimpleNamespace(stack="decoder", tokens=(), x=x, added={"attention": given}, is_sum=True)
+    found = QUESTION.answer(SimpleNamespace(streams=lambda stack: streams), QUESTION.options)
+    first, second = (row[4] for row in found.tables[0].rows)
+    assert first == -1.0
+    assert math.isnan(second)
+    np.testing.assert_array_equal(found.charts[1].series[0].ys, [-1.0, np.nan])

@@ -1,7 +1,9 @@
 """Next-token surprise, against loops in float64 over a slow Transformer."""
 
 import math
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from slow_transformer import SlowDecoder
 from tiny_models import SENTENCE, target_of, tiny_model
@@ -10,7 +12,7 @@ from attnscope.analysis.model_reading import ask_model
 from attnscope.errors import UserError
 from attnscope.fields import with_values
 from attnscope.questions import QUESTIONS
-from attnscope.questions import surprise as module
+from attnscope.records.tokens import Token
 
 QUESTION = QUESTIONS["surprise"]
 NATS = with_values(QUESTION.options, {"unit": "nats"})
@@ -54,23 +56,43 @@ def test_that_the_sentence_has_the_mean_the_perplexity_and_bits_per_character() 
     assert f"the most surprising token is “{most}” ({max(nats) / math.log(2):.3g} bits)" in found.sentence
 
 
-def test_that_blocks_change_nothing_and_long_texts_are_drawn_from_their_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_that_long_texts_are_drawn_from_their_end() -> None:
     model = tiny_model("decoder", max_tokens=64)
     text = " ".join([SENTENCE] * 8)
-    whole = ask_model(QUESTION, model, text)
-    monkeypatch.setattr(module, "_BLOCK_CELLS", 1)
-    options = with_values(QUESTION.options, {"n_shown": 8})
-    parted = ask_model(QUESTION, model, text, options=options)
-    assert [row[0] for row in parted.tables[0].rows] == [row[0] for row in whole.tables[0].rows]
-    for one, other in zip(parted.tables[0].rows, whole.tables[0].rows, strict=True):
-        assert one[1:] == pytest.approx(other[1:])
-    assert parted.sentence == whole.sentence
-    assert len(parted.charts[0].series[0].xs) == 8
-    longest = ask_model(QUESTION, model, text, options=with_values(options, {"n_shown": 64}))
+    part = ask_model(QUESTION, model, text, options=with_values(QUESTION.options, {"n_shown": 8}))
+    assert len(part.tables[0].rows) == 48
+    assert len(part.charts[0].series[0].xs) == 8
+    longest = ask_model(QUESTION, model, text, options=with_values(QUESTION.options, {"n_shown": 64}))
     assert longest.charts[0].x_names == ()
     assert longest.charts[0].series[0].xs[-1] == 48
+    np.testing.assert_array_equal(part.charts[0].series[0].ys, longest.charts[0].series[0].ys[-8:])
+
+
+def test_that_a_large_vocabulary_is_read_in_blocks_which_change_nothing() -> None:
+    n, vocab_size, asked = 150, 40_000, []
+    draw = np.random.default_rng(0)
+    tokens = tuple(Token(id=int(id), piece=f"w{id}") for id in draw.integers(0, vocab_size, n))
+
+    def log_p(positions: tuple[int, ...]) -> np.ndarray:
+        asked.append(positions)
+        rows = np.sin(np.outer(np.array(positions) + 1.0, np.arange(vocab_size)))
+        return rows - np.log(np.exp(rows).sum(axis=1, keepdims=True))
+
+    reading = SimpleNamespace(
+        model=SimpleNamespace(vocab_size=vocab_size),
+        next_tokens=lambda: SimpleNamespace(tokens=tokens, positions=tuple(range(n)), is_second=False),
+        log_p=log_p,
+    )
+    rows = QUESTION.answer(reading, NATS).tables[0].rows
+    assert [position for some in asked for position in some] == list(range(n))
+    assert len(asked) > 1
+    assert max(map(len, asked)) * vocab_size * 8 < 100e6, "bytes at a time"
+    for k in (0, 7, len(asked[0]) - 1, len(asked[0]), n - 1):
+        row = log_p((k,))[0]
+        own = row[tokens[k].id]
+        entropy = -float((np.exp(row) * row).sum())
+        expected = (-own, entropy, math.exp(own), int((row > own).sum()) + 1)
+        assert rows[k][1:] == pytest.approx(expected, rel=1e-9)
 
 
 def test_that_a_translation_is_told_apart_from_its_end_token() -> None:

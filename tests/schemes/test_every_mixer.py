@@ -6,6 +6,7 @@ What is checked of every one needs no line for a new one but its slow version, i
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,7 +28,6 @@ from attnscope.nn.masks import build_rule
 from attnscope.nn.mixing import recur
 from attnscope.nn.transformer import build_transformer
 from attnscope.questions import QUESTIONS
-from attnscope.questions.hidden_attention import by_distance, reach_of, share_below_0
 from attnscope.schemes.mixers import MIXERS
 from attnscope.training.objectives import Batch, loss_sum
 from attnscope.viewmodels.help_pages import read_help
@@ -346,10 +346,14 @@ def test_that_the_question_shows_the_weights_of_a_layer(name: str, tmp_path: Pat
 
 def test_that_shares_by_distance_and_below_0_are_those_counted_by_hand() -> None:
     weights = np.array([[1.0, 0.0, 0.0], [-3.0, 2.0, 0.0], [4.0, 0.0, 0.0]])
-    (share,) = by_distance(weights[None])
-    assert share.tolist() == [0.3, 0.3, 0.4]
-    assert reach_of(share) == 2
-    assert share_below_0(weights) == 0.3
+    mixing = SimpleNamespace(
+        tokens=(), mixer="convolution", formula="", weights=(weights[None],), softmax=(None,)
+    )
+    question = QUESTIONS["hidden-attention"]
+    answer = question.answer(SimpleNamespace(mixing=lambda: mixing), question.options)
+    assert answer.charts[0].series[0].ys.tolist() == [0.3, 0.3, 0.4]
+    ((head, within, _, n_read, below),) = answer.tables[0].rows
+    assert (head, within, n_read, below) == ("L0H0", 2, 1, 0.3)
 
 
 @pytest.mark.parametrize(("width", "dilation", "n_layers"), [(2, 2, 4), (3, 3, 2), (2, 3, 3)])

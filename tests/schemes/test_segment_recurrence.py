@@ -16,7 +16,6 @@ from attnscope.nn.config import ModelConfig
 from attnscope.nn.scores import RelativeBias
 from attnscope.nn.self_masks import Segments, build_self_mask
 from attnscope.schemes.positions import POSITIONS
-from attnscope.schemes.positions.transformer_xl import relative_sinusoids
 from attnscope.schemes.scores import SCORES
 from attnscope.training.objectives import Batch, loss_sum
 
@@ -61,7 +60,9 @@ def slow_text(model, ids: torch.Tensor, *, size: int, memory: int) -> torch.Tens
     config = model.config
     d_head, n_groups = config.head_width, config.n_heads // config.kv_heads
     reach = config.max_distance
-    table = relative_sinusoids(reach, config.d_model).double()
+    distance = torch.arange(reach, -reach - 1, -1, dtype=torch.float64)[:, None]
+    angle = distance * 10000.0 ** (-torch.arange(0, config.d_model, 2).double() / config.d_model)
+    table = torch.cat((angle.sin(), angle.cos()), dim=1).float().double()  # models keep float32
     remembered = [torch.zeros(0, config.d_model, dtype=torch.float64) for _ in model.decoder]
     outs = []
     for segment in ids.split(size):

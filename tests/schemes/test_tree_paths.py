@@ -12,11 +12,11 @@ from attnscope.errors import RecipeError
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.transformer import build_transformer
 from attnscope.schemes.positions import POSITIONS
-from attnscope.schemes.positions.tree import DECAY, path_encodings
 from attnscope.training import parse_recipe
 from attnscope.training.data import prepare
 
 OPEN, CLOSE = (3, 5), (4, 6)
+DECAY = 0.7
 TEXTS = (
     [1, 3, 7, 8, 3, 9, 4, 5, 3, 7, 4, 6, 8, 4, 2],
     [4, 4, 3, 7, 4, 7, 4],  # closed too often
@@ -24,6 +24,16 @@ TEXTS = (
     [7] * 12,  # no brackets, and more children than are told apart
     [3],
 )
+
+
+def path_encodings(ids: list[int], *, width: int, n_levels: int, d_model: int) -> np.ndarray:
+    """What a model with these brackets adds to a text."""
+    config = ModelConfig(
+        form="encoder", vocab_size=12, d_model=d_model, position="tree", tree_width=width,
+        tree_depth=n_levels, opening=OPEN, closing=CLOSE,
+    )  # fmt: skip
+    (found,) = POSITIONS["tree"].of_rows(torch.tensor([ids]), config)
+    return found.double().numpy()
 
 
 def slow_vectors(ids: list[int], width: int, n_levels: int) -> np.ndarray:
@@ -55,7 +65,7 @@ def slow_vectors(ids: list[int], width: int, n_levels: int) -> np.ndarray:
 def test_that_each_token_has_the_vector_of_its_path(
     ids: list[int], width: int, n_levels: int, d_model: int
 ) -> None:
-    made = path_encodings(ids, OPEN, CLOSE, width=width, n_levels=n_levels, d_model=d_model).double().numpy()
+    made = path_encodings(ids, width=width, n_levels=n_levels, d_model=d_model)
     slow = slow_vectors(ids, width, n_levels)
     np.testing.assert_allclose(made[:, : slow.shape[1]], slow, rtol=1e-6)
     assert not made[:, slow.shape[1] :].any()
@@ -64,7 +74,7 @@ def test_that_each_token_has_the_vector_of_its_path(
 def test_that_one_matrix_takes_every_list_to_its_child() -> None:
     """The vectors of a list's brackets and of its first member differ by the same matrix at every depth."""
     ids, width, d_model = [3, 7, 3, 7, 3, 7, 4, 4, 4], 4, 24
-    table = path_encodings(ids, OPEN, CLOSE, width=width, n_levels=6, d_model=d_model).double().numpy()
+    table = path_encodings(ids, width=width, n_levels=6, d_model=d_model)
     down = np.zeros((d_model, d_model))
     down[width:, :-width] = DECAY * np.eye(d_model - width)
     deeper = [2, 4]  # the opening brackets of the second and the third list: child 2 of the list before

@@ -1,14 +1,26 @@
 """Scores of Unigram pieces: expected counts against all splits, and the same tokenizer each time."""
 
+import json
 import math
 from collections import Counter
+from types import SimpleNamespace
 
-from attnscope.schemes.tokenizers.unigram import N_ROUNDS, settled_vocabulary
+from tokenizers import Tokenizer, models
+
+from attnscope.schemes.tokenizers import KINDS, SPECIALS
 from attnscope.text.tokenizer import train_tokenizer
 
-SPECIAL = [("<pad>", 0.0), ("<unk>", 0.0)]
+SPECIAL = [(piece, 0.0) for piece in SPECIALS]
+N_ROUNDS = 8
 WORDS = {"abab": 3, "ba": 2, "abx": 1, "aab": 1}
 PIECES = ("b", "ab", "a", "aba")
+
+
+def settled_vocabulary(vocabulary: list[tuple[str, float]], words: dict[str, int]) -> list[tuple[str, float]]:
+    """The pieces with their scores as the kind gives them, of such pieces and counted words."""
+    library = Tokenizer(models.Unigram(vocabulary, unk_id=SPECIALS.index("<unk>")))
+    finished = KINDS["unigram"].finished(library, SimpleNamespace(words=words))
+    return [(piece, score) for piece, score in json.loads(finished.to_str())["model"]["vocab"]]
 
 
 def splits(word: str) -> list[tuple[str, ...]]:
@@ -39,19 +51,19 @@ def slow_scores() -> dict[str, float]:
 
 def test_that_scores_are_those_of_all_splits_weighed_one_by_one() -> None:
     given = [*SPECIAL, *((piece, -1.0) for piece in PIECES)]
-    settled = settled_vocabulary(given, WORDS, len(SPECIAL))
-    assert settled[:2] == SPECIAL
+    settled = settled_vocabulary(given, WORDS)
+    assert settled[:5] == SPECIAL
     expected = slow_scores()
-    assert {piece for piece, _ in settled[2:]} == set(PIECES)
-    assert all(abs(score - expected[piece]) < 1e-6 for piece, score in settled[2:])
-    assert [score for _, score in settled[2:]] == sorted((s for _, s in settled[2:]), reverse=True)
+    assert {piece for piece, _ in settled[5:]} == set(PIECES)
+    assert all(abs(score - expected[piece]) < 1e-6 for piece, score in settled[5:])
+    assert [score for _, score in settled[5:]] == sorted((s for _, s in settled[5:]), reverse=True)
 
 
 def test_that_neither_the_order_of_pieces_nor_that_of_words_matters() -> None:
-    one = settled_vocabulary([*SPECIAL, *((piece, -1.0) for piece in PIECES)], WORDS, 2)
+    one = settled_vocabulary([*SPECIAL, *((piece, -1.0) for piece in PIECES)], WORDS)
     turned = dict(reversed(WORDS.items()))
-    assert settled_vocabulary([*SPECIAL, *((piece, -2.0) for piece in reversed(PIECES))], turned, 2) == one
-    long = settled_vocabulary(one, {"ab" * 4000: 1}, 2)  # longer than a float has room for
+    assert settled_vocabulary([*SPECIAL, *((piece, -2.0) for piece in reversed(PIECES))], turned) == one
+    long = settled_vocabulary(one, {"ab" * 4000: 1})  # longer than a float has room for
     assert all(math.isfinite(score) for _, score in long)
 
 
