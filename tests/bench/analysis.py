@@ -53,7 +53,9 @@ def measure_corpus_cost(n_texts: int = N_TEXTS, *, model: Model | None = None) -
         for batch in length_batches(model, encode_corpus(model, texts)):
             run_batch(model, batch, QuietProbe())
 
-    ratios, plain_ms = time_ratios(run_all, measure_all, N_ROUNDS, device=model.device, within_s=WITHIN_S)
+    ratios, plain_ms = time_ratios(
+        run_all, measure_all, N_ROUNDS, device=model.device, within_s=WITHIN_S, target=TARGET_RATIO
+    )
     return median_of(
         "measures of a corpus / its plain passes",
         ratios,
@@ -105,7 +107,7 @@ def measure_importance_cost(n_rounds: int = N_ROUNDS, n_texts: int = 32, n_token
         for _ in measure_importance(subject, batches):
             pass
 
-    ratios, _ = time_ratios(train, score, n_rounds, device=subject.device)
+    ratios, _ = time_ratios(train, score, n_rounds, device=subject.device, target=IMPORTANCE_TARGET_RATIO)
     return median_of(
         "gradient importance / training pass",
         ratios,

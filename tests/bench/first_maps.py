@@ -41,6 +41,7 @@ def measure_first_maps(device: str = "cpu", n_tokens: int = N_TOKENS) -> Iterato
         N_ROUNDS,
         device=subject.device,
         within_s=WITHIN_S,
+        target=MAX_RATIO,
     )
     yield median_of(
         f"144 maps, T = {n_tokens}: text to first paint / plain pass",
@@ -64,6 +65,7 @@ def _beside_bertviz(subject: Subject, view: GridView) -> Row:
         N_ROUNDS,
         device=subject.device,
         within_s=WITHIN_S,
+        target=MAX_SHARE,
     )
     note = f"BertViz's model view took {percentile(page_ms, 50) / 1e3:.1f} s to write its page"
     return median_of(name, ratios, "×", target=MAX_SHARE, note=note)

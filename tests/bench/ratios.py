@@ -1,52 +1,76 @@
-"""Two ways of the same pass, timed in turns within one run."""
+"""Ways of doing the same, timed in turns within one run."""
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
 from attnscope.nn.machine import wait_for
+from bench.report import is_clear
 
 VOCAB_SIZE = 4096
 """Smaller than the presets', so that the output layer does not hide what attention costs."""
 
 
-N_LEAST, N_WARM = 3, 3
-"""Rounds that are measured at least, and that warm up at most."""
+N_LEAST, N_WARM, WARM_S = 3, 3, 1.0
+"""Rounds that are measured at least; those that warm up at most, and when no other of them begins."""
+
+Way = Callable[[], object]
+Rounds = Sequence[Sequence[float]]
+"""The ms of each way, of each round."""
 
 
 def time_ratios(
-    plain: Callable[[], object],
-    other: Callable[[], object],
+    plain: Way,
+    other: Way,
     n_rounds: int,
     *,
     device: torch.device,
     within_s: float = math.inf,
+    target: float | None = None,
 ) -> tuple[list[float], list[float]]:
     """`other` over `plain` in each round, and the times of `plain` in ms.
 
+    The rounds end earlier where it is clear that the ratio is within its target, or above it.
+    """
+
+    def is_enough(rounds: Rounds) -> bool:
+        return target is not None and is_clear([two / one for one, two in rounds], target)
+
+    rounds = time_in_turns((plain, other), n_rounds, device=device, within_s=within_s, is_enough=is_enough)
+    return [two / one for one, two in rounds], [one for one, _ in rounds]
+
+
+def time_in_turns(
+    ways: Sequence[Way],
+    n_rounds: int,
+    *,
+    device: torch.device,
+    within_s: float = math.inf,
+    is_enough: Callable[[Rounds], bool] = lambda _rounds: False,
+) -> Rounds:
+    """The ms of each way in each round, whose order turns round every time: the last way begins.
+
     After `within_s` no round begins that is not needed: the first ones warm up, three are measured.
     """
-    ratios: list[float] = []
-    plain_ms: list[float] = []
+    rounds: list[list[float]] = []
     begin_s, n_warm = time.perf_counter(), 0
     with torch.inference_mode():
-        while len(ratios) < n_rounds:
+        while len(rounds) < n_rounds:
             spent_s = time.perf_counter() - begin_s
-            if spent_s > within_s and len(ratios) >= N_LEAST:
+            if len(rounds) >= N_LEAST and (spent_s > within_s or is_enough(rounds)):
                 break
-            runs = (plain, other) if len(ratios) % 2 else (other, plain)
-            times = {run: _run_ms(run, device) for run in runs}
-            if n_warm < N_WARM and (not n_warm or spent_s < within_s / 4):
+            order = range(len(ways))
+            times = {way: _run_ms(ways[way], device) for way in (order if len(rounds) % 2 else order[::-1])}
+            if n_warm < N_WARM and (not n_warm or spent_s < WARM_S):
                 n_warm += 1
                 continue
-            ratios.append(times[other] / times[plain])
-            plain_ms.append(times[plain])
-    return ratios, plain_ms
+            rounds.append([times[way] for way in order])
+    return rounds
 
 
-def _run_ms(run: Callable[[], object], device: torch.device) -> float:
+def _run_ms(run: Way, device: torch.device) -> float:
     wait_for(device)
     begin_s = time.perf_counter()
     run()

@@ -78,6 +78,14 @@ def percentile(samples: Sequence[float], q: float) -> float:
     return float(np.percentile(np.asarray(samples, dtype=np.float64), q)) if samples else math.nan
 
 
+def is_clear(samples: Sequence[float], target: float, n_least: int = 2) -> bool:
+    """Whether more samples would judge a limit as these do: all lie on one side, further off than apart."""
+    if len(samples) < n_least:
+        return False
+    low, high = min(samples), max(samples)
+    return max(low - target, target - high) > high - low
+
+
 def median_of(
     name: str, samples: Sequence[float], unit: str, *, target: float | None = None, note: str = ""
 ) -> Measurement:

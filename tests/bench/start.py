@@ -20,9 +20,10 @@ from attnscope.boot import prepared
 from attnscope.errors import UserError
 from attnscope.paths import resources_folder
 from bench.child import command_of, told_by
-from bench.report import Measurement, NotRun, Row, median_of
+from bench.report import Measurement, NotRun, Row, is_clear, median_of, percentile
 
 N_RUNS, N_PAGE_RUNS = 3, 7
+"""Whole processes of each kind at most: they end once it is clear how a limit is judged."""
 PAINT_TARGET_S, ATTENTION_TARGET_S = 1.0, 5.0
 MILESTONES = {
     "painted": ("first paint", PAINT_TARGET_S),
@@ -47,10 +48,16 @@ def measure_start(n_runs: int = N_RUNS) -> Iterator[Measurement]:
 
     The first run is left out: it warms the disk, and compiles modules where none are kept compiled.
     """
+    seconds: dict[str, list[float]] = {name: [] for name in MILESTONES}
     with tempfile.TemporaryDirectory(prefix="attnscope-bench-") as compiled:
-        runs = [start_once(compiled) for _ in range(n_runs + 1)][1:]
-    for milestone, (label, target) in MILESTONES.items():
-        yield median_of(f"start to {label} (median)", [run[milestone] for run in runs], "s", target=target)
+        start_once(compiled)
+        for _ in range(n_runs):
+            for name, value in start_once(compiled).items():
+                seconds[name].append(value)
+            if all(is_clear(seconds[name], target) for name, (_, target) in MILESTONES.items()):
+                break
+    for name, (label, target) in MILESTONES.items():
+        yield median_of(f"start to {label} (median)", seconds[name], "s", target=target)
 
 
 def start_once(compiled: str) -> dict[str, float]:
@@ -66,33 +73,16 @@ def measure_commands(n_runs: int = N_RUNS, n_page_runs: int = N_PAGE_RUNS) -> It
     """Whole processes of the command line, each in turns with the process that it cannot be faster than."""
     with tempfile.TemporaryDirectory(prefix="attnscope-commands-") as made:
         bare = [sys.executable, "-c", "pass"]
-        for words in PAGES:
-            yield _ratio(
-                f"attnscope {words} / python -c pass", words.split(), bare, MAX_PAGE_RATIO, made, n_page_runs
-            )
-        torch = [
-            sys.executable,
-            "-c",
-            READING,
-            str(resources_folder() / "models" / DEMO / "model.safetensors"),
-        ]
-        yield _ratio(
-            f"attnscope info {DEMO} / import torch, read the file",
-            ["info", DEMO],
-            torch,
-            MAX_INFO_RATIO,
-            made,
-            n_runs,
-        )
+        pages = {words: (words.split(), MAX_PAGE_RATIO) for words in PAGES}
+        yield from _beside("python -c pass", bare, pages, made, n_page_runs)
+        file = resources_folder() / "models" / DEMO / "model.safetensors"
+        torch = [sys.executable, "-c", READING, str(file)]
         drawn = ["figure", DEMO, "--text", "the white cat sleeps", "-o", str(Path(made) / "figure.svg")]
-        yield _ratio(
-            f"attnscope figure {DEMO} / import torch, read the file",
-            drawn,
-            torch,
-            MAX_FIGURE_RATIO,
-            made,
-            n_runs,
-        )
+        works = {
+            f"info {DEMO}": (["info", DEMO], MAX_INFO_RATIO),
+            f"figure {DEMO}": (drawn, MAX_FIGURE_RATIO),
+        }
+        yield from _beside("import torch, read the file", torch, works, made, n_runs)
 
 
 def measure_large_figure(n_runs: int = N_RUNS) -> Iterator[Row]:
@@ -107,25 +97,39 @@ def measure_large_figure(n_runs: int = N_RUNS) -> Iterator[Row]:
         command = command_of(
             "attnscope", "figure", str(folder), "--text", "the white cat sleeps", "-o", str(drawn)
         )
-        seconds = [_process_s(command, prepared(has_window=False)) for _ in range(n_runs + 1)][1:]
+        variables = prepared(has_window=False)
+        seconds: list[float] = []
+        _process_s(command, variables)
+        while len(seconds) < n_runs and not is_clear(seconds, MAX_BERT_S):
+            seconds.append(_process_s(command, variables))
     yield median_of(BERT_NAME, seconds, "s", target=MAX_BERT_S, note="a whole process, 144 heads, SVG")
 
 
-def _ratio(
-    name: str, words: list[str], limit: list[str], most: float, compiled: str, n_runs: int
-) -> Measurement:
-    """A command against its limit, which take turns; the first turn is left out."""
+def _beside(
+    what: str, limit: list[str], commands: Mapping[str, tuple[list[str], float]], compiled: str, n_runs: int
+) -> Iterator[Measurement]:
+    """Commands against the process that limits them, in turns; the first turn of each is left out.
+
+    `commands` are the words by the name of the row, and how many times as long they may take.
+    """
     variables = prepared(has_window=False)
     if sys.dont_write_bytecode:
         variables.pop("PYTHONDONTWRITEBYTECODE", None)
         variables["PYTHONPYCACHEPREFIX"] = compiled
-    pairs = []
-    for _ in range(n_runs + 1):
-        pairs.append([_process_s(way, variables) for way in (command_of("attnscope", *words), limit)])
-    ours_s = sorted(ours for ours, _ in pairs[1:])[n_runs // 2]
-    return median_of(
-        name, [ours / least for ours, least in pairs[1:]], "×", target=most, note=f"ours {ours_s:.2f} s"
-    )
+    ways = [command_of("attnscope", *words) for words, _ in commands.values()]
+    ratios: list[list[float]] = [[] for _ in commands]
+    ours_s: list[list[float]] = [[] for _ in commands]
+    for turn in range(n_runs + 1):
+        *seconds, least_s = [_process_s(way, variables) for way in (*ways, limit)]
+        for own, found, of_limit in zip(ours_s, seconds, ratios, strict=True):
+            if turn:
+                own.append(found)
+                of_limit.append(found / least_s)
+        if all(is_clear(found, most) for found, (_, most) in zip(ratios, commands.values(), strict=True)):
+            break
+    for (name, (_, most)), of_limit, own in zip(commands.items(), ratios, ours_s, strict=True):
+        note = f"ours {percentile(own, 50):.2f} s"
+        yield median_of(f"attnscope {name} / {what}", of_limit, "×", target=most, note=note)
 
 
 def _process_s(command: list[str], variables: Mapping[str, str]) -> float:
@@ -145,14 +149,15 @@ def measure_opening(n_runs: int = N_RUNS) -> Iterator[Row]:
         return
     from bench.loading import make_folder  # a window comes along, which no child needs
 
-    ratios, own_s = [], []
+    ratios: list[float] = []
+    own_s: list[float] = []
     with tempfile.TemporaryDirectory(prefix="attnscope-opening-") as made:
         folder = make_folder(Path(made) / "model", **SHAPE)
-        for _ in range(n_runs):
+        while len(ratios) < n_runs and not is_clear(ratios, MAX_RATIO):
             seconds = {way: _run_s(way, folder) for way in ("library", "attnscope")}
             ratios.append(seconds["attnscope"] / seconds["library"])
             own_s.append(seconds["attnscope"])
-    note = f"whole processes, to the first pass; ours {sorted(own_s)[n_runs // 2]:.1f} s"
+    note = f"whole processes, to the first pass; ours {percentile(own_s, 50):.1f} s"
     yield median_of(NAME, ratios, "×", target=MAX_RATIO, note=note)
 
 

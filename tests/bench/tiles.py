@@ -7,13 +7,11 @@ from functools import partial
 import torch
 
 from attnscope.counting import plural
-from attnscope.nn.attention import row_lse
+from attnscope.nn.attention import attend
 from attnscope.nn.masks import MaskRule
-from attnscope.nn.scores import ScoreRule
-from attnscope.records.sites import HeadRef
+from attnscope.records.sites import NO_GATES, HeadRef, Site
 from attnscope.records.tiles import MapTile
-from attnscope.trace import SiteRecord
-from attnscope.trace.check import SiteProof
+from attnscope.trace import SiteRecord, TraceProbe
 from attnscope.trace.pyramid import OneHead, build_pyramid
 from attnscope.workers.serve_tiles import HeadTiles
 from bench.child import told_by
@@ -28,6 +26,7 @@ D_HEAD = 64
 TILE_PX = 800
 N_TILES = 40
 FIRST_MS, TILE_MS, WHOLE_S, STEP_MS, MEMORY_MB = 100.0, 16.0, 2.0, 50.0, 800.0
+_SITE = Site(stack="decoder", layer=0, n_heads=1, n_kv_heads=1)
 _HEAD = HeadRef(stack="decoder", layer=0, head=0)
 
 
@@ -46,12 +45,10 @@ def make_record(n_tokens: int, device: torch.device) -> SiteRecord:
     """One causal head of random queries and keys; the same numbers every time."""
     random = torch.Generator().manual_seed(0)
     q, k = (torch.randn(1, n_tokens, D_HEAD, generator=random).to(device) * 1.5 for _ in range(2))
-    rule, score = MaskRule(is_causal=True), ScoreRule(scale=D_HEAD**-0.5)
-    lse = row_lse(q[None], k[None], rule=rule, score=score)[0]
-    proof = SiteProof(
-        row_sum_error=0.0, forbidden_weight=0.0, output_error=0.0, n_rows=0, n_queries=0, is_training=False
-    )
-    return SiteRecord(q=q, k=k, lse=lse, rule=rule, score=score, proof=proof)
+    probe = TraceProbe((_SITE,), NO_GATES)
+    rule, scale = MaskRule(is_causal=True), D_HEAD**-0.5
+    attend(q[None], k[None], q[None], rule=rule, score=scale, site=_SITE.key, probe=probe)
+    return probe.records[_SITE.key]
 
 
 def head_measurements(record: SiteRecord) -> Iterator[Measurement]:

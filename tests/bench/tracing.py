@@ -68,6 +68,7 @@ def trace_ratios(subject: Subject, n_tokens: int, n_rounds: int) -> tuple[list[f
         n_rounds,
         device=subject.device,
         within_s=WITHIN_S,
+        target=TARGET_RATIO,
     )
 
 
@@ -109,7 +110,12 @@ def measure_peer(name: str, device: str) -> Row:
         return probe.records
 
     ratios, laid_out_ms = time_ratios(
-        lambda: eager(ids, output_attentions=True), probed, N_PEER_ROUNDS, device=chosen, within_s=WITHIN_S
+        lambda: eager(ids, output_attentions=True),
+        probed,
+        N_PEER_ROUNDS,
+        device=chosen,
+        within_s=WITHIN_S,
+        target=TARGET_RATIO,
     )
     note = f"output_attentions {percentile(laid_out_ms, 50):.1f} ms"
     return median_of(told, ratios, "×", target=TARGET_RATIO, note=note)

@@ -22,12 +22,14 @@ from attnscope import boot
 from attnscope.errors import UserError
 from attnscope.paths import resources_folder
 from bench.child import command_of
-from bench.report import Doing, Measurement, NotRun, Row, Rows, median_of, percentile
+from bench.report import Doing, Measurement, NotRun, Row, Rows, is_clear, median_of, percentile
 from bench.training_loops import BATCH, N_TOKENS, TEXT
 
 N_ROUNDS, N_STEPS, WITHIN_S = 12, 8, 25.0
-"""Turns of each loop after a first one that warms up, steps of a turn, and when no turn begins any more that
-is not needed.
+"""Turns after one that warms up, steps of a turn, and when no turn begins any more that is not needed.
+
+Once it is clear which limits are kept, only our loop and its best rival go on, for as many steps as losses
+are compared after.
 """
 N_LEAST = 3
 TARGET = 0.5
@@ -50,18 +52,24 @@ def measure_training(device: str = "cpu", n_rounds: int = N_ROUNDS, n_steps: int
     with tempfile.TemporaryDirectory(prefix="attnscope-bench-") as folder, ExitStack() as stack:
         (Path(folder) / TEXT).write_text(_help_text(), encoding="utf-8")
         loops: dict[str, Turns] = {}
-        for name, (words, variables) in _kinds(device).items():  # one after the other: ours tries its threads
-            yield Doing(f"steps of training: {name} begins")
-            loops[name] = stack.enter_context(Turns(name, folder, *words, str(n_steps), variables=variables))
-            loops[name].ask(str(n_steps))
+        kinds = _kinds(device)
+        for group in ([OURS], [ALONE], [name for name in kinds if name not in (OURS, ALONE)]):
+            yield Doing(f"steps of training: {', '.join(group)} begin")  # ours alone: it tries its threads
+            for name in filter(kinds.__contains__, group):
+                words, variables = kinds[name]
+                begun = Turns(name, folder, *words, str(n_steps), variables=variables)
+                loops[name] = stack.enter_context(begun)
+            for name in filter(kinds.__contains__, group):
+                loops[name].ask(str(n_steps))
         turns: dict[str, list[float]] = {name: [] for name in loops}
         yield Doing("steps of training, in turns")
         begin_s = time.monotonic()
         for index in range(n_rounds):
             if index >= N_LEAST and time.monotonic() - begin_s > WITHIN_S:
                 break
-            for name, loop in loops.items():
-                turns[name].append(percentile(loop.ask(str(n_steps)), 50))
+            judged = index >= N_LEAST and is_judged(turns)
+            for name in (OURS, best_rival(turns)) if judged else loops:
+                turns[name].append(percentile(loops[name].ask(str(n_steps)), 50))
         ends = {name: loop.ask("loss") for name, loop in loops.items()}
     yield from rows(turns, ends)
     if importlib.util.find_spec("transformers") is None:
@@ -78,12 +86,22 @@ def rows(turns: Mapping[str, list[float]], ends: Mapping[str, Any]) -> Iterator[
             "tokens/s",
             note=f"held-out loss {ends[name]['loss']:.3f}{words}",
         )
-    plain = {name: samples for name, samples in turns.items() if name.startswith("plain")}
-    best = min(plain, key=lambda name: percentile(plain[name], 50))
-    yield _ratio(turns, best, TARGET, note=_WHY_NOT_HALF)
+    yield _ratio(turns, best_rival(turns), TARGET, note=_WHY_NOT_HALF)
     if ALONE in turns:
         yield _ratio(turns, ALONE, TARGET_ALONE)
     yield _loss_row(ends)
+
+
+def best_rival(turns: Mapping[str, list[float]]) -> str:
+    """The plain loop whose steps took least."""
+    plain = (name for name in turns if name.startswith("plain"))
+    return min(plain, key=lambda name: percentile(turns[name], 50))
+
+
+def is_judged(turns: Mapping[str, list[float]]) -> bool:
+    """Whether it is clear which limits of time are kept; only losses are to be compared yet."""
+    limits = {best_rival(turns): TARGET, ALONE: TARGET_ALONE}
+    return all(is_clear(_ratios(turns, name), most) for name, most in limits.items() if name in turns)
 
 
 def _loss_row(ends: Mapping[str, Any]) -> Row:
@@ -110,8 +128,13 @@ def _loss_row(ends: Mapping[str, Any]) -> Row:
 
 
 def _ratio(turns: Mapping[str, list[float]], other: str, target: float, note: str = "") -> Measurement:
-    ratios = [own / its for own, its in zip(turns[OURS], turns[other], strict=True)]
-    return median_of(f"training, step / that of {other}", ratios, "×", target=target, note=note)
+    name = f"training, step / that of {other}"
+    return median_of(name, _ratios(turns, other), "×", target=target, note=note)
+
+
+def _ratios(turns: Mapping[str, list[float]], other: str) -> list[float]:
+    """Our step over that of another loop, in each turn that both had."""
+    return [own / its for own, its in zip(turns[OURS], turns[other], strict=False)]
 
 
 def _kinds(device: str) -> dict[str, tuple[tuple[str, str], dict[str, str]]]:

@@ -15,14 +15,16 @@ how far from it we are; Help tells why.
 
 import importlib.util
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from attnscope.counting import plural
+from attnscope.errors import UserError
 from attnscope.models import Model, ModelCard, load
 from attnscope.models.huggingface.library import import_transformers
 from attnscope.models.own import OwnNetwork
@@ -33,18 +35,18 @@ from attnscope.records.outputs import WriteSettings
 from attnscope.text.tokenizer import train_tokenizer
 from attnscope.training.descent import quickest_way, ways_up_to
 from bench.loading import make_folder
-from bench.ratios import time_ratios
-from bench.report import Measurement, NotRun, Row, median_of, percentile
+from bench.ratios import Rounds, Way, time_in_turns
+from bench.report import Doing, NotRun, Row, Rows, is_clear, median_of, percentile
 
 LENGTHS = (50, 250)
 """The default of the command, and half a page."""
 N_PIECES, D_MODEL, N_LAYERS = 2000, 256, 6
-N_ROUNDS, WITHIN_S = 7, 2.5
+N_ROUNDS, WITHIN_S = 7, 5.0
 TARGET_RATIO = 1.0
 PROMPT = "a b c d e f"
 
 
-def measure_writing(device: str = "cpu", lengths: Sequence[int] = LENGTHS) -> Iterator[Row]:
+def measure_writing(device: str = "cpu", lengths: Sequence[int] = LENGTHS) -> Rows:
     """Seconds for a text with its attention over the library's seconds for a text as long, greedily."""
     if importlib.util.find_spec("transformers") is None:
         yield NotRun(name="writing / the library's generate", reason="transformers is not installed")
@@ -57,16 +59,16 @@ def measure_writing(device: str = "cpu", lengths: Sequence[int] = LENGTHS) -> It
             "the library's model": load(str(folder), device=device),
             "a model of its shape": own(chosen),
         }
-    for name, model in models.items():
-        for n_tokens in lengths:
-            yield against_library(name, model, library, n_tokens)
-            yield against_library(name, model, telling, n_tokens)
+    for n_tokens in lengths:
+        yield Doing(f"{plural(n_tokens, 'token')} written, in turns")
+        yield from in_turns(models, (library, telling), n_tokens)
 
 
 class Library:
     """The same model as its own library writes with it, at its best."""
 
     def __init__(self, folder: Path, device: torch.device, *, has_attention: bool = False) -> None:
+        self.name = "library's generate" + " with output_attentions" * has_attention
         self.has_attention = has_attention
         kind = import_transformers().AutoModelForCausalLM
         way = {"attn_implementation": "eager"} if has_attention else {}  # no other gives weights back
@@ -99,30 +101,45 @@ class Library:
         return found
 
 
-def against_library(name: str, model: Model, library: Library, n_tokens: int) -> Measurement:
-    """One length: the library writes as many tokens after as many as this program did."""
+def in_turns(models: Mapping[str, Model], libraries: Sequence[Library], n_tokens: int) -> Iterator[Row]:
+    """The library, each way, and our models write as many tokens in turns; the first of ours is its own."""
+    first = next(iter(models.values()))
     settings = WriteSettings(max_tokens=n_tokens)
-    ids = [token.token.id for token in model.write(PROMPT, settings).text.tokens]
-    prompt = model.network.encode(PROMPT, None).source.ids
-    is_same_model = not isinstance(model.network, OwnNetwork)
-    is_same = not is_same_model or library.write(prompt, len(ids)) == ids
-    ratios, library_ms = time_ratios(
-        lambda: library.write(prompt, len(ids)),
-        lambda: model.write(PROMPT, settings),
+    texts = {
+        name: [one.token.id for one in m.write(PROMPT, settings).text.tokens] for name, m in models.items()
+    }
+    short = [name for name, text in texts.items() if len(text) != n_tokens]
+    if short:
+        raise UserError(f"{short[0]} wrote {plural(len(texts[short[0]]), 'token')}, expected {n_tokens}.")
+    prompt = first.network.encode(PROMPT, None).source.ids
+    ways: list[Way] = [partial(library.write, prompt, n_tokens) for library in libraries]
+    ways += [partial(model.write, PROMPT, settings) for model in models.values()]
+    pairs = [(len(libraries) + i, k) for i in range(len(models)) for k in range(len(libraries))]
+
+    def ratios(rounds: Rounds) -> list[list[float]]:
+        return [[times[ours] / times[theirs] for times in rounds] for ours, theirs in pairs]
+
+    rounds = time_in_turns(
+        ways,
         N_ROUNDS,
-        device=torch.device(model.device),
+        device=torch.device(first.device),
         within_s=WITHIN_S,
+        is_enough=lambda rounds: all(is_clear(found, TARGET_RATIO) for found in ratios(rounds)),
     )
-    speed = 1e3 * len(ids) / percentile(library_ms, 50)
-    note = f"the library writes {speed:.0f} tokens/s with {plural(library.n_threads, 'thread')}"
-    return median_of(
-        f"{name}: {plural(len(ids), 'token')} and attention / library's generate"
-        + (" with output_attentions" if library.has_attention else ""),
-        ratios,
-        "×",
-        target=TARGET_RATIO,
-        note=note if is_same else f"{note}; THE TEXTS DIFFER",
-    )
+    names = [(name, library) for name in models for library in libraries]
+    for (name, library), (_, k), found in zip(names, pairs, ratios(rounds), strict=True):
+        speed = 1e3 * n_tokens / percentile([times[k] for times in rounds], 50)
+        note = f"the library writes {speed:.0f} tokens/s with {plural(library.n_threads, 'thread')}"
+        is_same = (
+            isinstance(models[name].network, OwnNetwork) or library.write(prompt, n_tokens) == texts[name]
+        )
+        yield median_of(
+            f"{name}: {plural(n_tokens, 'token')} and attention / {library.name}",
+            found,
+            "×",
+            target=TARGET_RATIO,
+            note=note if is_same else f"{note}; THE TEXTS DIFFER",
+        )
 
 
 def own(device: torch.device) -> Model:

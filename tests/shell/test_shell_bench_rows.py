@@ -7,7 +7,7 @@ import sys
 import time
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,7 +48,7 @@ from bench.exports import measure_exports
 from bench.grid import measure_grid
 from bench.lines import measure_lines
 from bench.ratios import time_ratios
-from bench.report import Doing, Measurement, NotRun, Row
+from bench.report import Doing, Measurement, NotRun, Row, is_clear
 from bench.tracing import Subject
 
 CPU = torch.device("cpu")
@@ -294,6 +294,27 @@ def test_that_rounds_end_in_time_but_three_are_measured(clock: Clock) -> None:
     assert len(time_ratios(clock.taking(1.0), clock.taking(2.0), 40, device=CPU)[0]) == 40
 
 
+@pytest.mark.parametrize(("seconds", "n_rounds"), [(1.0, 3), (1.9, 3), (1.1, 3), (1.5, 12)])
+def test_that_rounds_end_once_it_is_clear_whether_a_limit_is_kept(
+    clock: Clock, seconds: float, n_rounds: int
+) -> None:
+    times = itertools.cycle((seconds - 0.1, seconds + 0.1))
+
+    def other() -> None:
+        clock.now_s += next(times)
+
+    ratios, _ = time_ratios(clock.taking(1.0), other, 12, device=CPU, target=1.5)
+    assert len(ratios) == n_rounds
+
+
+def test_that_a_limit_is_judged_by_samples_further_from_it_than_from_each_other() -> None:
+    assert is_clear([1.0, 1.1], 1.3)
+    assert is_clear([1.5, 1.6], 1.3)
+    assert not is_clear([1.0, 1.2], 1.3)
+    assert not is_clear([1.2, 1.4], 1.3)
+    assert not is_clear([1.0], 9.0)
+
+
 def test_that_slow_keystrokes_are_too_high(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     session = SimpleNamespace(traced=None, model=None)
     monkeypatch.setattr(keystroke, "open_program", lambda _: nullcontext(SimpleNamespace(session=session)))
@@ -444,8 +465,7 @@ def test_that_a_jump_goes_where_nothing_was_seen_before_and_waits_for_its_tile(
 class Library:
     """A rival that takes a second for anything."""
 
-    n_threads = 1
-    has_attention = False
+    n_threads, name = 1, "generate"
 
     def __init__(self, clock: Clock, ids: list[int]) -> None:
         self._ids = ids
@@ -460,7 +480,8 @@ def test_that_slow_writing_is_too_high(clock: Clock, *, seconds: float, is_met: 
     slow: Any = SimpleNamespace(
         write=clock.taking(seconds, lambda *_: quick), network=model.network, device=CPU
     )
-    row = writing.against_library("own", slow, rival, 3)
+    (row,) = writing.in_turns({"own": slow}, [rival], 3)
+    assert isinstance(row, Measurement)
     assert (row.value, row.is_met) == (pytest.approx(seconds), is_met)
     assert "own: 3 tokens" in row.name
 
@@ -480,17 +501,18 @@ def test_that_the_library_writes_the_same_text_with_the_same_weights(
     folder = writing.make_folder(tmp_path / "model", n_pieces=80, d_model=64, n_layers=1)
     model, library = writing.load(str(folder), device="cpu"), writing.Library(folder, CPU)
     telling = writing.Library(folder, CPU, has_attention=True)
-    for rival, words in ((library, "generate"), (telling, "generate with output_attentions")):
-        row = writing.against_library("same", model, rival, 5)
-        assert "DIFFER" not in row.note
-        assert row.name.endswith(words)
     other: Any = Library(Clock(), [-1] * 5)
-    with _fast_rounds(monkeypatch):
-        assert "DIFFER" in writing.against_library("same", model, other, 5).note
+    monkeypatch.setattr(writing, "N_ROUNDS", 1)
+    plain, with_attention, differing = writing.in_turns({"same": model}, [library, telling, other], 5)
+    assert plain.name.endswith("generate")
+    assert with_attention.name.endswith("generate with output_attentions")
+    assert ["DIFFER" in row.sentence for row in (plain, with_attention, differing)] == [False, False, True]
 
 
-@contextmanager
-def _fast_rounds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with monkeypatch.context() as patch:
-        patch.setattr(writing, "N_ROUNDS", 1)
-        yield
+def test_that_a_model_that_ends_its_text_early_is_told() -> None:
+    model = writing.own(CPU)
+    short: Any = SimpleNamespace(
+        write=lambda *_: model.write(writing.PROMPT, writing.WriteSettings(max_tokens=2))
+    )
+    with pytest.raises(UserError, match="own wrote 2 tokens, expected 3"):
+        next(writing.in_turns({"own": short}, [], 3))

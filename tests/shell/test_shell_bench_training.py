@@ -12,7 +12,7 @@ from attnscope.training import parse_recipe
 from attnscope.training.data import prepare
 from bench import training
 from bench.report import Measurement, NotRun
-from bench.training import ALONE, MOST_WORSE, OURS, TARGET, Turns, rows
+from bench.training import ALONE, MOST_WORSE, OURS, TARGET, Turns, is_judged, rows
 from bench.training_loops import MOST_S, N_TOKENS, N_WINDOWS, RECIPE, TEXT, OwnLoop, PlainLoop, answers
 
 
@@ -119,6 +119,23 @@ def test_that_the_loss_of_every_loop_is_over_the_same_characters(
         assert asked == [theirs.characters[int(id)] for id in theirs.windows()[1].flatten()]
     finally:
         torch.set_num_threads(n)
+
+
+def test_that_a_turn_that_some_loops_no_longer_have_counts_for_the_others() -> None:
+    plain = "plain PyTorch loop, 1 thread"
+    turns = {OURS: [0.02, 0.02, 0.02, 0.02], ALONE: [0.03, 0.03], plain: [0.1, 0.1, 0.1, 0.02]}
+    ends = {name: {"loss": 2.0, "words": "", "n_steps": 24} for name in turns}
+    found = {row.name: row for row in rows(turns, ends) if isinstance(row, Measurement)}
+    assert found[f"training, step / that of {ALONE}"].n_samples == 2
+    assert found[f"training, step / that of {plain}"].n_samples == 4
+
+
+def test_that_loops_beside_go_on_until_it_is_clear_which_limits_are_kept() -> None:
+    plain = "plain PyTorch loop, 1 thread"
+    judged = {OURS: [0.02, 0.021], ALONE: [0.03, 0.03], plain: [0.1, 0.1]}
+    assert is_judged(judged)
+    assert not is_judged({**judged, plain: [0.041, 0.039]})
+    assert not is_judged({**judged, ALONE: [0.02, 0.0199]})
 
 
 def test_that_a_rival_has_none_of_our_settings(monkeypatch: pytest.MonkeyPatch) -> None:
