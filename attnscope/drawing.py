@@ -16,8 +16,7 @@ from attnscope.figures.charts import PARTS, scaling_charts, seed_chart, shown_ch
 from attnscope.figures.figure import Figure, draw_wanted, ensure_gui, on_page
 from attnscope.figures.figure_file import SavedFigure, read_figure_file
 from attnscope.figures.page import PageOptions, PaperOptions
-from attnscope.figures.shown_maps import Wanted
-from attnscope.figures.spec import PAGE_MM, Caption, FigureSpec
+from attnscope.figures.spec import PAGE_MM, Caption, FigureSpec, Wanted
 from attnscope.figures.style import plain_text, shorten
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.answer import AnswerFigure

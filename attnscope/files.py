@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from attnscope.errors import LoadError, SaveError
-from attnscope.outside import open_outside
-from attnscope.strict import as_object, read_json
+from attnscope.outside import as_object, open_outside, read_json
 
 TEMPORARY_PREFIX = ".attnscope-tmp-"
 _ASIDE_PREFIX = f"{TEMPORARY_PREFIX}old-"

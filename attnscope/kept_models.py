@@ -18,9 +18,9 @@ from tomllib import TOMLDecodeError
 from typing import Any
 
 from attnscope.errors import LoadError
+from attnscope.outside import parse_toml, read_toml_text
 from attnscope.paths import resources_folder
 from attnscope.records.models import Sample
-from attnscope.strict import parse_toml, read_toml_text
 
 ABOUT = "about.toml"
 _LIBRARIES = {"hf": "transformers"}

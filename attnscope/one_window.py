@@ -20,8 +20,8 @@ from PySide6.QtCore import QLockFile, QObject, QTimer, Signal, Slot
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
 from attnscope.errors import LoadError
+from attnscope.outside import parse_object
 from attnscope.paths import sockets_folder
-from attnscope.strict import parse_object
 
 MOST_BYTES = 16_384
 _MOST_LETTERS = 4_096

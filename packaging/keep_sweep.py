@@ -10,8 +10,8 @@ import sys
 from dataclasses import replace
 
 from attnscope.files import replace_file
+from attnscope.outside import json_text
 from attnscope.records.runs import RunLines
-from attnscope.strict import json_text
 from attnscope.training.summaries import read_runs, thinned
 from attnscope.viewmodels.training.runs_compared import SWEEPS, kept_sweep_path
 

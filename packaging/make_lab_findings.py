@@ -17,6 +17,7 @@ from attnscope.files import replace_file
 from attnscope.labs import LABS
 from attnscope.labs.findings import FINDINGS, KEPT, findings_path
 from attnscope.models import load
+from attnscope.outside import json_text
 from attnscope.records.experiments import (
     BleuQuestion,
     DelayQuestion,
@@ -33,7 +34,6 @@ from attnscope.records.experiments import (
     WritingQuestion,
 )
 from attnscope.records.modifications import GROUPS
-from attnscope.strict import json_text
 from attnscope.workers.serve_models import experiment_news
 
 

@@ -226,7 +226,7 @@ def tell_preset(row: "PresetRow", arguments: argparse.Namespace) -> int:
     from attnscope.models.cost import FORMULA, own_cost
     from attnscope.nn.config import count_parameters
     from attnscope.nn.presets import PRESETS
-    from attnscope.viewmodels.training.plan_words import published_words
+    from attnscope.viewmodels.training.planning import published_words
 
     config = PRESETS[row.name]
     cost, parts = own_cost(config, arguments.tokens or config.max_tokens), count_parameters(config).parts

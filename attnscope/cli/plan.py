@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attnscope.cli.terminal import one_line, say, say_json
 from attnscope.records.plans import Plan, PresetRow
 from attnscope.settings import known_run_folders
-from attnscope.viewmodels.training.plan_words import (
+from attnscope.viewmodels.training.planning import (
     PRESET_COLUMNS,
     WORD_COLUMNS,
     Row,

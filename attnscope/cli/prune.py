@@ -11,9 +11,9 @@ from attnscope.cli.inputs import add_device_argument, open_model, parse_stack, r
 from attnscope.cli.terminal import one_line, say, say_json
 from attnscope.counting import plural
 from attnscope.errors import UserError
+from attnscope.outside import as_object, read_json
 from attnscope.records.importance import ModelSize, PruningReport, SpeedChange
 from attnscope.records.sites import Gates, HeadRef, Site, Stack, check_heads
-from attnscope.strict import as_object, read_json
 
 if TYPE_CHECKING:
     from attnscope.models import Model

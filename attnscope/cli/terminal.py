@@ -19,7 +19,7 @@ from typing import Any, TextIO
 from attnscope import boot
 from attnscope.errors import UserError
 from attnscope.files import is_own_output
-from attnscope.strict import json_text
+from attnscope.outside import json_text
 
 __all__ = ["json_text", "one_line", "printable", "say", "say_error", "say_json", "say_progress", "say_saved"]
 

@@ -29,8 +29,7 @@ from attnscope.figures.figure_file import figure_file_bytes, what_to_keep
 from attnscope.figures.file_names import ENDINGS, Format, checked_target, slug_of, unknown_format
 from attnscope.figures.html_page import html_bytes
 from attnscope.figures.page import check_font, check_width, paint_figure
-from attnscope.figures.shown_maps import as_drawn
-from attnscope.figures.spec import LAYOUT_DPI, MM_PER_INCH, FigureSpec, check_dots, check_spec
+from attnscope.figures.spec import LAYOUT_DPI, MM_PER_INCH, FigureSpec, as_drawn, check_dots, check_spec
 from attnscope.figures.style import plain_text
 from attnscope.figures.words_and_numbers import csv_bytes, npz_bytes, program_version
 from attnscope.files import replace_file

@@ -20,8 +20,18 @@ from attnscope.figures.file_names import Format
 from attnscope.figures.notebook import Axes, notebook_html
 from attnscope.figures.page import PageOptions, PaperOptions, check_about, check_look, page_of, sized
 from attnscope.figures.raster import scale_peaks
-from attnscope.figures.shown_maps import DrawnTrace, OtherSide, Wanted, as_drawn, common_peak
-from attnscope.figures.spec import MM_PER_INCH, Caption, FigureOrigin, FigureSpec, check_spec
+from attnscope.figures.spec import (
+    MM_PER_INCH,
+    Caption,
+    DrawnTrace,
+    FigureOrigin,
+    FigureSpec,
+    OtherSide,
+    Wanted,
+    as_drawn,
+    check_spec,
+    common_peak,
+)
 from attnscope.figures.style import MapStyle, Scale, Turn, plain_piece, plain_text, shorten
 from attnscope.figures.token_axis import axis_names
 from attnscope.figures.views import VIEWS

@@ -20,18 +20,17 @@ from attnscope.codec import At, Caps, Codec, Fault, Through
 from attnscope.errors import LoadError, UserError
 from attnscope.figures.file_names import ENDINGS
 from attnscope.figures.page import check_look
-from attnscope.figures.shown_maps import shown_maps
-from attnscope.figures.spec import BASE_PT, FigureOrigin, FigureRequest, FigureSpec, check_spec
+from attnscope.figures.spec import BASE_PT, FigureOrigin, FigureRequest, FigureSpec, check_spec, shown_maps
 from attnscope.figures.style import MapStyle
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.panels import ALSO, PanelsFigure
 from attnscope.figures.words_and_numbers import program_version
+from attnscope.outside import as_object, json_text, parse_object, read_json
 from attnscope.records.findings import GoldCell
 from attnscope.records.interventions import HEAD_FORMS, HEAD_ROWS, Interventions
 from attnscope.records.maps import HeadMap, SelfCheck
 from attnscope.records.models import SOURCE
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack
-from attnscope.strict import as_object, json_text, parse_object, read_json
 
 ENDING = ENDINGS["figure"]
 FORMAT, _QUESTION_FORMAT = 2, 1

@@ -18,8 +18,7 @@ from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.figures.colours import LIGHT, lut
 from attnscope.figures.raster import scale_peaks
-from attnscope.figures.shown_maps import common_peak, lettered_maps, shown_maps
-from attnscope.figures.spec import FigureSpec
+from attnscope.figures.spec import FigureSpec, common_peak, lettered_maps, shown_maps
 from attnscope.figures.style import plain_piece, plain_text
 from attnscope.figures.token_axis import axis_names
 from attnscope.figures.words_and_numbers import caption_lines

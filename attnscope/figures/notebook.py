@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from attnscope.figures.colours import LIGHT, series_colour
 from attnscope.figures.file_names import Format
 from attnscope.figures.html_page import DRAW_MAPS, STYLE, heading, look_data, page_data, script_json
-from attnscope.figures.shown_maps import as_drawn, shown_maps
-from attnscope.figures.spec import FigureSpec
+from attnscope.figures.spec import FigureSpec, as_drawn, shown_maps
 from attnscope.figures.style import plain_piece
 from attnscope.figures.token_axis import axis_names
 from attnscope.figures.views.grid import GridFigure

@@ -15,7 +15,6 @@ from PySide6.QtGui import QColor, QFontDatabase, QPainter
 from attnscope.errors import UserError
 from attnscope.figures.colours import COLOUR_MAPS, LIGHT, Palette
 from attnscope.figures.paint_map import BAR_WIDTH_PX
-from attnscope.figures.shown_maps import as_drawn
 from attnscope.figures.spec import (
     LAYOUT_DPI,
     MAX_MM,
@@ -27,6 +26,7 @@ from attnscope.figures.spec import (
     FigureOrigin,
     FigureSpec,
     FigureT,
+    as_drawn,
 )
 from attnscope.figures.style import (
     LARGE_PX,

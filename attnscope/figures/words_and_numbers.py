@@ -14,8 +14,14 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.figures.shown_maps import common_peak, lettered_maps, shown_maps, without_special
-from attnscope.figures.spec import Caption, FigureSpec
+from attnscope.figures.spec import (
+    Caption,
+    FigureSpec,
+    common_peak,
+    lettered_maps,
+    shown_maps,
+    without_special,
+)
 from attnscope.figures.style import plain_text, shorten
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap

@@ -49,8 +49,8 @@ from attnscope.hub.shelf import (
     repository_folder,
     require_network,
 )
+from attnscope.outside import parse_object
 from attnscope.records.models import DOWNLOAD_PREFIX, FetchStep, HubFile, ModelOffer
-from attnscope.strict import parse_object
 
 TIMEOUT_S = 10.0
 _READ_BYTES = 1 << 16

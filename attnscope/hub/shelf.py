@@ -18,10 +18,9 @@ from urllib.parse import urlsplit
 from attnscope.codec import Codec, Fault, keys_of
 from attnscope.errors import LoadError
 from attnscope.files import sha256_of
-from attnscope.outside import read_outside
+from attnscope.outside import as_object, parse_toml, read_json, read_outside, read_toml_text
 from attnscope.paths import is_bundle, resources_folder
 from attnscope.records.models import HubFile, ShelfEntry, ShelfRow, unlisted
-from attnscope.strict import as_object, parse_toml, read_json, read_toml_text
 
 _INSTALL = "Install it with: pip install 'attnscope[hf]'"
 _OTHER_BUNDLE = (

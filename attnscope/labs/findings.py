@@ -4,6 +4,7 @@ from pathlib import Path
 
 from attnscope.codec import Codec
 from attnscope.errors import LoadError
+from attnscope.outside import as_object, read_json
 from attnscope.paths import resources_folder
 from attnscope.records.experiments import (
     BleuFinding,
@@ -20,7 +21,6 @@ from attnscope.records.experiments import (
     WarmupFinding,
     WritingFinding,
 )
-from attnscope.strict import as_object, read_json
 
 FINDINGS = Codec(is_strict=True, is_sparse=True, odd="texts")
 KEPT: dict[str, type[Finding]] = {

@@ -58,12 +58,11 @@ from attnscope.nn.building import empty_own, unfilled_own
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.machine import refuse_too_large
 from attnscope.nn.own_module import OwnModule
-from attnscope.outside import read_outside
+from attnscope.outside import as_object, read_json, read_outside
 from attnscope.paths import resources_folder
 from attnscope.records.models import Form
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site
 from attnscope.schemes.objectives import OBJECTIVES, usual_objective
-from attnscope.strict import as_object, read_json
 from attnscope.text.tokenizer import Tokenizer
 from attnscope.trace.tensor_file import read_tensors, refuse_foreign, require_regular_file, write_tensors
 

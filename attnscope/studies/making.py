@@ -19,10 +19,10 @@ from attnscope.figures.spec import Caption
 from attnscope.figures.views.curves import CurvesFigure
 from attnscope.files import replace_file
 from attnscope.models import Model
+from attnscope.outside import json_text
 from attnscope.paths import resources_folder
 from attnscope.records.importance import PartsDone
 from attnscope.records.runs import Evaluated, Finished, Step
-from attnscope.strict import json_text
 from attnscope.studies.study import Cell, Choices, PaperComparison, Study
 from attnscope.text.tasks import make_task
 from attnscope.training import TrainingRun, read_recipe, read_run

@@ -19,13 +19,12 @@ from attnscope.codec import Caps, Codec
 from attnscope.errors import LoadError, SaveError
 from attnscope.nn.masks import PATTERNS, MaskRule, RemovedCells, pattern_kind
 from attnscope.nn.scores import BIASES, Bias, ScoreRule
-from attnscope.outside import open_outside
+from attnscope.outside import as_object, open_outside, parse_json
 from attnscope.records.interventions import interventions_as_json, interventions_from_json
 from attnscope.records.models import Recorded
 from attnscope.records.outputs import Candidate, Output, OutputKind, Prediction
 from attnscope.records.sites import Gates, HeadRef, Site, SiteKey, tokens_of_site
 from attnscope.records.tokens import Token, Tokens, own_letters
-from attnscope.strict import as_object, parse_json
 from attnscope.trace.check import SiteProof, prove_again
 from attnscope.trace.record import SiteRecord, TextRecord
 from attnscope.trace.tensor_file import MAX_HEADER_BYTES, read_tensors, write_tensors

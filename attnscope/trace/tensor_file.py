@@ -28,8 +28,7 @@ from torch import Tensor
 from attnscope.errors import LoadError
 from attnscope.files import replace_file
 from attnscope.nn.long_work import stop_if_unwanted
-from attnscope.outside import open_outside, regular_size, unreadable
-from attnscope.strict import as_object, parse_object
+from attnscope.outside import as_object, open_outside, parse_object, regular_size, unreadable
 
 _N_BYTES = 512
 SAFE = "weights in the safetensors format"

@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 
 from attnscope.errors import LoadError, meant
+from attnscope.outside import read_toml_text
 from attnscope.paths import resources_folder
 from attnscope.records.runs import TrainingEvent
-from attnscope.strict import read_toml_text
 from attnscope.training.loop import TrainingRun
 from attnscope.training.parts import mended_recipe
 from attnscope.training.recipe import Recipe, parse_recipe, write_recipe

@@ -22,10 +22,10 @@ from attnscope.nn.config import check_fits
 from attnscope.nn.embedding_and_head import memory_piece
 from attnscope.nn.machine import available_bytes
 from attnscope.nn.own_module import OwnModule
+from attnscope.outside import read_toml_text
 from attnscope.paths import resources_folder
 from attnscope.records.plans import BatchCell, BatchRow, FirstBatch
 from attnscope.schemes.objectives import OBJECTIVES
-from attnscope.strict import read_toml_text
 from attnscope.text.tokenizer import Tokenizer
 from attnscope.training.batches import batches_of_step
 from attnscope.training.data import Prepared, prepare

@@ -19,10 +19,10 @@ from attnscope.errors import RecipeError, meant, shown
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.config_checks import OF_TRANSFORMERS, ignored_choices
 from attnscope.nn.edits import Guide
+from attnscope.outside import parse_toml
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.tokenizers import KINDS
-from attnscope.strict import parse_toml
 
 Value = str | int | float | bool
 Objective = Annotated[str, AllowedNames(OBJECTIVES)]

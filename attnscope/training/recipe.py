@@ -17,6 +17,7 @@ from typing import Any, cast
 from attnscope.errors import RecipeError, meant, shown
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.config_checks import ID_LISTS, ignored_choices
+from attnscope.outside import parse_toml
 from attnscope.records.models import Form
 from attnscope.records.sites import Stack, is_head_label
 from attnscope.schemes.masks import MASKS
@@ -25,7 +26,6 @@ from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.scores import SCORES
 from attnscope.schemes.tokenizers import SPECIALS
-from attnscope.strict import parse_toml
 from attnscope.text.examples import TOKENIZER_KIND, picture_shape_of, pointers_of, vectors_of
 from attnscope.text.pairs import joining_words
 from attnscope.text.tasks import TASKS, Task, labels_of, make_task, task_options, word_labels_of

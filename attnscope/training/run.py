@@ -44,7 +44,7 @@ from attnscope.codec import Caps, Codec
 from attnscope.counting import age_words, plural
 from attnscope.errors import LoadError, SaveError, UserError
 from attnscope.files import replace_file
-from attnscope.outside import open_outside, open_to_append, read_outside
+from attnscope.outside import open_outside, open_to_append, parse_object, read_outside, read_toml_text
 from attnscope.records.runs import (
     Evaluated,
     Finished,
@@ -57,7 +57,6 @@ from attnscope.records.runs import (
     Watched,
     loss_unit,
 )
-from attnscope.strict import parse_object, read_toml_text
 from attnscope.training.parts import mended_recipe
 
 _MAX_METRICS_BYTES = 2**30

@@ -50,10 +50,10 @@ from attnscope.models.checkpoint import (
     read_model_folder,
 )
 from attnscope.models.model import Model
+from attnscope.outside import parse_object
 from attnscope.records.runs import Saved, SaveFailed, Watched
 from attnscope.records.sites import HeadRef
 from attnscope.schemes.objectives import OBJECTIVES
-from attnscope.strict import parse_object
 from attnscope.trace.store import save_records
 from attnscope.trace.tensor_file import read_shapes, read_tensors, write_tensors
 from attnscope.training.distributed import Ranks, whole_of

@@ -28,9 +28,9 @@ from attnscope.errors import LoadError, UserError
 from attnscope.models.cost import WEIGHT_BYTES
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.machine import wait_for
+from attnscope.outside import parse_object, read_toml_text
 from attnscope.records.plans import Pace
 from attnscope.schemes.scores import SCORES
-from attnscope.strict import parse_object, read_toml_text
 from attnscope.training.data import prepare
 from attnscope.training.descent import MOST_S, N_ROUNDS, Way, can_divide, ways_up_to
 from attnscope.training.distributed import ALONE

@@ -46,10 +46,10 @@ from attnscope.nn.building import build_own, unfilled_own
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.machine import refuse_too_large
 from attnscope.nn.own_module import OwnModule
+from attnscope.outside import as_object, read_json
 from attnscope.records.models import DOWNLOAD_PREFIX, is_download
 from attnscope.schemes.objectives import usual_objective
 from attnscope.schemes.positions import POSITIONS
-from attnscope.strict import as_object, read_json
 from attnscope.text.tokenizer import Tokenizer
 from attnscope.trace.tensor_file import read_shapes
 from attnscope.training.parts import Recipe, StartPart

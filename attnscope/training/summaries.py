@@ -25,6 +25,7 @@ from attnscope.counting import plural
 from attnscope.errors import LoadError, UserError
 from attnscope.models.cost import own_cost
 from attnscope.nn.config import count_parameters
+from attnscope.outside import as_object, read_json, read_toml_text
 from attnscope.records.runs import (
     Evaluated,
     Finished,
@@ -40,7 +41,6 @@ from attnscope.records.runs import (
     TrainingEvent,
     Watched,
 )
-from attnscope.strict import as_object, read_json, read_toml_text
 from attnscope.training.optimizers import texts_until
 from attnscope.training.parts import mended_recipe
 from attnscope.training.recipe import Recipe, parse_recipe, tables_of

@@ -15,9 +15,9 @@ from attnscope.analysis.syntax import measure_syntax
 from attnscope.cli.main import main
 from attnscope.conllu import Tree, TreeWord
 from attnscope.errors import UserError
+from attnscope.outside import json_text
 from attnscope.records.findings import Findings, Manner, SyntaxTable
 from attnscope.records.measures import CorpusProgress
-from attnscope.strict import json_text
 
 SHORT = (("cat",), ("mat", "!"), ("the",))
 

@@ -9,7 +9,7 @@ from tiny_models import tiny_model
 
 from attnscope.errors import LoadError
 from attnscope.models import load
-from attnscope.strict import parse_json
+from attnscope.outside import parse_json
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ from attnscope.conllu import read_conllu
 from attnscope.errors import LoadError, UserError
 from attnscope.figures.figure_file import read_figure_file
 from attnscope.models import load
+from attnscope.outside import parse_toml, read_json
 from attnscope.paths import resources_folder
 from attnscope.records.interventions import read_edge_list
 from attnscope.settings import read_settings
-from attnscope.strict import parse_toml, read_json
 from attnscope.text.corpora import read_pairs
 from attnscope.text.vocabulary import read_tokenizer_file
 from attnscope.trace import load_trace

@@ -22,8 +22,7 @@ from attnscope.figures.colours import LIGHT, lut
 from attnscope.figures.paint_map import map_layout
 from attnscope.figures.paint_tiles import MapPart
 from attnscope.figures.raster import code_colours, codes_from_weights
-from attnscope.figures.shown_maps import as_drawn
-from attnscope.figures.spec import FigureSpec
+from attnscope.figures.spec import FigureSpec, as_drawn
 from attnscope.figures.style import MapStyle
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.grid import weights_of_grid

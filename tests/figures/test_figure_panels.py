@@ -19,8 +19,7 @@ from attnscope.figures.figure_file import figure_file_bytes, figure_from_bytes
 from attnscope.figures.page import PRESETS, preset_of, sized, values_hint
 from attnscope.figures.paint_map import map_layout
 from attnscope.figures.raster import codes_from_grid, codes_from_weights
-from attnscope.figures.shown_maps import common_peak, lettered_maps, shown_maps
-from attnscope.figures.spec import BASE_PT
+from attnscope.figures.spec import BASE_PT, common_peak, lettered_maps, shown_maps
 from attnscope.figures.style import MapStyle
 from attnscope.figures.token_axis import column_stride
 from attnscope.figures.views.panels import (

@@ -7,8 +7,7 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from attnscope.figures.paint_formula import set_formula
-from attnscope.widgets.form_parts import column
-from attnscope.widgets.formulas import FormulaLabel
+from attnscope.widgets.form_parts import FormulaLabel, column
 
 pytestmark = pytest.mark.qt
 

@@ -11,7 +11,7 @@ from attnscope.errors import RecipeError
 from attnscope.training import Recipe, TrainingRun, parse_recipe
 from attnscope.training.begin import first_batch
 from attnscope.training.data import prepare
-from attnscope.viewmodels.training.plan_words import batch_lines
+from attnscope.viewmodels.training.planning import batch_lines
 
 RECIPES = Path(__file__).parents[2] / "resources" / "recipes"
 SMALL = {

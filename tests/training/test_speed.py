@@ -29,7 +29,7 @@ from attnscope.training.speed import (
     tanh_numbers,
     usual_s,
 )
-from attnscope.viewmodels.training.plan_words import work_rows
+from attnscope.viewmodels.training.planning import work_rows
 from attnscope.workers.engine import Desk
 from attnscope.workers.serve_training import answer_plan
 

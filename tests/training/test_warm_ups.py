@@ -28,7 +28,7 @@ from attnscope.training.paper import mean_tokens, plan_recipe, step_flops
 from attnscope.training.parts import Recipe
 from attnscope.training.run import RunFolder
 from attnscope.training.summaries import read_runs
-from attnscope.viewmodels.training.plan_words import texts_words, tokens_words, work_rows
+from attnscope.viewmodels.training.planning import texts_words, tokens_words, work_rows
 from attnscope.viewmodels.training.run_curves import RunCurves
 
 RECIPES = Path(__file__).parents[2] / "resources" / "recipes"

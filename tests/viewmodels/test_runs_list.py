@@ -23,7 +23,7 @@ from attnscope.records.runs import (
     Step,
 )
 from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.training.plan_words import rate_words
+from attnscope.viewmodels.training.planning import rate_words
 from attnscope.viewmodels.training.recipe_text import (
     csv_of_table,
     differing_keys,

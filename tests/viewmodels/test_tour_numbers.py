@@ -8,8 +8,8 @@ from session_samples import Desk, measures, ref
 
 from attnscope.records.maps import HeadMap
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.tours.spot import Spot
 from attnscope.viewmodels.tours.touring import number_named
+from attnscope.viewmodels.tours.tours import Spot
 
 PIECES = ("<s>", "the", "cat", "the", "dog", "the", "cat")
 IDS = (0, 1, 2, 1, 3, 1, 2)

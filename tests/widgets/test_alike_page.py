@@ -13,8 +13,8 @@ from attnscope.records.requests import StopWork
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.heads.alike import N_PAIRS, AlikeState
 from attnscope.viewmodels.query import Requests
-from attnscope.widgets.heads.alike_page import AlikePage
 from attnscope.widgets.heads.page import SHARE_ROLE
+from attnscope.widgets.heads.tabs import AlikePage
 from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt

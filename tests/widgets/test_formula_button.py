@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QMenu, QWidgetAction
 from attnscope.figures.paint_formula import parse_formula
 from attnscope.widgets.causes import across_view, causes_view
 from attnscope.widgets.explore import generation_panel
-from attnscope.widgets.formulas import FormulaButton, FormulaLabel, NamedFormula
+from attnscope.widgets.form_parts import FormulaButton, FormulaLabel, NamedFormula
 from attnscope.widgets.labels import PlainLabel
 
 EVERY = [

@@ -12,7 +12,7 @@ from attnscope.records.causes import LensShown, ShowLens
 from attnscope.viewmodels.causes.across_layers import LensState
 from attnscope.viewmodels.query import Requests
 from attnscope.widgets.causes.lens_view import LensPanel
-from attnscope.widgets.formulas import FormulaLabel
+from attnscope.widgets.form_parts import FormulaLabel
 from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt

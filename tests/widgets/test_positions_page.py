@@ -16,7 +16,7 @@ from attnscope.records.messages import Failed, ModelLoaded, PositionsShown, Requ
 from attnscope.records.models import ModelInfo
 from attnscope.viewmodels.positions import PositionsState
 from attnscope.viewmodels.query import Requests
-from attnscope.widgets.formulas import FormulaLabel
+from attnscope.widgets.form_parts import FormulaLabel
 from attnscope.widgets.positions.page import PositionColumn, PositionsPage
 from attnscope.widgets.positions.position_map import PositionMap, colour_words, ticks
 from attnscope.widgets.theme import apply_theme

@@ -30,7 +30,7 @@ from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.heads.head_weights import WeightsState, sameness_words
 from attnscope.viewmodels.query import Requests
-from attnscope.widgets.heads.weights_page import WeightsPage
+from attnscope.widgets.heads.tabs import WeightsPage
 from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt

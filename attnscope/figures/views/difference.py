@@ -37,8 +37,7 @@ from attnscope.figures.raster import (
     image_size,
     scale_peaks,
 )
-from attnscope.figures.shown_maps import Wanted
-from attnscope.figures.spec import FigureSpec
+from attnscope.figures.spec import FigureSpec, Wanted
 from attnscope.figures.style import (
     LARGE_PX,
     NORMAL_PX,

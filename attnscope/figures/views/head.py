@@ -13,8 +13,7 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.paint_gold import paint_gold, paint_gold_on_tiles
 from attnscope.figures.paint_map import MARGIN_PX, MapLayout, cells_height, map_layout, paint_head_map
 from attnscope.figures.paint_tiles import MapPart, paint_map_part, part_layout
-from attnscope.figures.shown_maps import Wanted, without_special_links
-from attnscope.figures.spec import FigureRequest
+from attnscope.figures.spec import FigureRequest, Wanted, without_special_links
 from attnscope.figures.style import widest_value
 from attnscope.figures.token_axis import axis_names
 from attnscope.figures.words_and_numbers import (

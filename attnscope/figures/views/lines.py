@@ -19,8 +19,7 @@ from attnscope.counting import plural
 from attnscope.figures.colours import Palette, series_colour
 from attnscope.figures.paint_map import MARGIN_PX, Highlight
 from attnscope.figures.raster import is_vector
-from attnscope.figures.shown_maps import Wanted
-from attnscope.figures.spec import FigureRequest
+from attnscope.figures.spec import FigureRequest, Wanted
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, MapStyle, font, text_width, type_px, wrapped
 from attnscope.figures.token_axis import LINE_PX, AxisLabels, Span, axis_names, paint_rows, widest
 from attnscope.figures.words_and_numbers import MapsFigure, change_words, heads_words

@@ -19,8 +19,15 @@ from attnscope.errors import UserError
 from attnscope.figures.colours import Palette, series_colour
 from attnscope.figures.paint_map import BAR_WIDTH_PX, ColourBar, paint_colour_bar, share_text
 from attnscope.figures.raster import NO_DATA, NOT_ALLOWED, codes_from_weights
-from attnscope.figures.shown_maps import Wanted, as_drawn, common_peak, map_key, shown_maps
-from attnscope.figures.spec import FigureRequest, FigureSpec
+from attnscope.figures.spec import (
+    FigureRequest,
+    FigureSpec,
+    Wanted,
+    as_drawn,
+    common_peak,
+    map_key,
+    shown_maps,
+)
 from attnscope.figures.style import (
     LARGE_PX,
     NORMAL_PX,

@@ -32,11 +32,10 @@ from attnscope.hub.shelf import CONFIG
 from attnscope.models.families import family_named
 from attnscope.models.huggingface.library import contained_file
 from attnscope.models.network import TokensById
-from attnscope.outside import read_outside
+from attnscope.outside import as_object, read_json, read_outside
 from attnscope.paths import resources_folder
 from attnscope.records.models import Form, Sample
 from attnscope.records.outputs import OutputKind
-from attnscope.strict import as_object, read_json
 from attnscope.text.samples import samples_for
 
 MAX_LAYERS = 1_024

@@ -31,9 +31,8 @@ from attnscope.hub.shelf import (
     whole_snapshot,
 )
 from attnscope.nn.long_work import Stopped, stop_if_unwanted, tell
-from attnscope.outside import regular_size
+from attnscope.outside import as_object, read_json, regular_size
 from attnscope.records.models import DOWNLOAD_PREFIX, FetchStep, is_download, progress_words
-from attnscope.strict import as_object, read_json
 
 MIN_VERSION, END_VERSION = (5, 3), (6, 0)
 _JOIN_S = 5.0

@@ -62,9 +62,9 @@ from attnscope.models.huggingface.tokenizer_files import HuggingFaceVocabulary, 
 from attnscope.nn.edits import Call, QuietProbe
 from attnscope.nn.long_work import stoppable, tell
 from attnscope.nn.machine import available_bytes
+from attnscope.outside import as_object, read_json
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import SiteKey, labelled_head
-from attnscope.strict import as_object, read_json
 from attnscope.text.tasks import known_words
 from attnscope.trace.tensor_file import read_tensors, refuse_foreign, require_regular_file
 

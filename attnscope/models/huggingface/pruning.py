@@ -47,9 +47,9 @@ from attnscope.models.families.family import (
 )
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.network import Network
+from attnscope.outside import as_object, read_json
 from attnscope.records.importance import ModelSize, PruneShape, SiteHeads
 from attnscope.records.sites import Gates, HeadRef, Site, SiteKey, check_heads
-from attnscope.strict import as_object, read_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -208,8 +208,10 @@ class ExperimentsState:
     @property
     def under_way(self) -> tuple[tuple[Question, int, int], ...]:
         """Each question that is worked out, how much of it is done, of how much (0: waiting)."""
-        found = ((pending.question, pending.job.answer) for pending in self._pending.values())
-        return tuple((asked, news.n_done, news.n_total) if news else (asked, 0, 0) for asked, news in found)
+        return tuple(
+            (one.question, news.n_done, news.n_total) if (news := one.job.answer) else (one.question, 0, 0)
+            for one in self._pending.values()
+        )
 
     @cached_property
     def _kept(self) -> Mapping[Question, Finding]:

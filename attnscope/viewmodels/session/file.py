@@ -15,11 +15,10 @@ from psygnal import Signal, SignalGroup
 from attnscope import paths
 from attnscope.codec import At, AtMost, Caps, Codec, Fault, Once, Through
 from attnscope.errors import LoadError
-from attnscope.outside import read_outside
+from attnscope.outside import parse_object, read_outside
 from attnscope.records.interventions import HEAD_FORMS, HEAD_ROWS
 from attnscope.records.models import SOURCE, Source, on_this_machine
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
-from attnscope.strict import parse_object
 from attnscope.viewmodels.labs.controls import LabValues
 from attnscope.viewmodels.session.changes import SOURCE_HERE, Setting, UndoStack
 from attnscope.viewmodels.session.typed_text import CLEANED, MAX_CHARACTERS, clean_typed

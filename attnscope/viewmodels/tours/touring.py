@@ -15,8 +15,17 @@ from attnscope.records.maps import HeadInside
 from attnscope.records.outputs import Candidate, Output
 from attnscope.schemes.measures import TEXT_MEASURES
 from attnscope.viewmodels.session.file import SavedSession
-from attnscope.viewmodels.tours.spot import Read, SceneJob, Spot, TourStates, holds, jobs_of
-from attnscope.viewmodels.tours.tours import NO_TOUR, Tour, TourStep
+from attnscope.viewmodels.tours.tours import (
+    NO_TOUR,
+    Read,
+    SceneJob,
+    Spot,
+    Tour,
+    TourStates,
+    TourStep,
+    holds,
+    jobs_of,
+)
 from attnscope.viewmodels.training.recipe_text import recipe_value
 
 # The numbers that a tour's text may name, read from what is on the screen.

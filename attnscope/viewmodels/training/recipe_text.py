@@ -19,10 +19,10 @@ from attnscope import paths
 from attnscope.errors import LoadError
 from attnscope.files import replace_file
 from attnscope.last_made import LastMade
+from attnscope.outside import parse_toml, read_toml_text
 from attnscope.records.models import ModelInfo
 from attnscope.records.plans import PresetRow
 from attnscope.schemes.objectives import OBJECTIVES
-from attnscope.strict import parse_toml, read_toml_text
 
 if TYPE_CHECKING:
     from attnscope.viewmodels.training.state import TrainingState

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from attnscope.codec import Caps, Codec
 from attnscope.counting import raised
 from attnscope.errors import LoadError
+from attnscope.outside import as_object, read_json
 from attnscope.paths import resources_folder
 from attnscope.records.arrays import frozen_array
 from attnscope.records.runs import RunSummary, loss_unit
-from attnscope.strict import as_object, read_json
 from attnscope.viewmodels.training.recipe_text import told_apart
 from attnscope.viewmodels.training.run_curves import (
     UNKNOWN_SCALE,

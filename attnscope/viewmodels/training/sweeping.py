@@ -22,10 +22,9 @@ from attnscope import paths
 from attnscope.counting import rough_text
 from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.files import replace_file
-from attnscope.outside import read_outside
+from attnscope.outside import read_outside, read_toml_text
 from attnscope.records.plans import Plan
 from attnscope.records.runs import MAX_RUNS, SEED, SweepRun, parse_axes, sweep_runs
-from attnscope.strict import read_toml_text
 from attnscope.viewmodels.training.recipe_text import (
     fresh_folder,
     read_recipe_text,

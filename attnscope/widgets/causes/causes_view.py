@@ -50,8 +50,7 @@ from attnscope.viewmodels.causes.attribution_and_patching import (
 )
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.export.figures_offered import export_one
-from attnscope.widgets.form_parts import ChoiceButton, column, row
-from attnscope.widgets.formulas import FormulaButton, NamedFormula
+from attnscope.widgets.form_parts import ChoiceButton, FormulaButton, NamedFormula, column, row
 from attnscope.widgets.labels import (
     ElidedLabel,
     PlainLabel,

@@ -16,8 +16,7 @@ from attnscope.viewmodels.causes.across_layers import (
     level_name,
     rows_name,
 )
-from attnscope.widgets.form_parts import ChoiceButton, column, row
-from attnscope.widgets.formulas import below
+from attnscope.widgets.form_parts import ChoiceButton, below, column, row
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, watch_seen, when_seen
 from attnscope.widgets.theme import Dressed
 

@@ -20,8 +20,7 @@ from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.command_palette import Offer
 from attnscope.widgets.export.figures_offered import export_one
-from attnscope.widgets.form_parts import ChoiceButton, FlowRow, column, narrow_combo, row
-from attnscope.widgets.formulas import FormulaLabel
+from attnscope.widgets.form_parts import ChoiceButton, FlowRow, FormulaLabel, column, narrow_combo, row
 from attnscope.widgets.labels import (
     PlainLabel,
     named,

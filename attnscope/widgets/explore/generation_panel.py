@@ -48,8 +48,7 @@ from attnscope.viewmodels.generation import GenerationState
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight, ViewState
 from attnscope.widgets.explore.beam_view import BeamView
-from attnscope.widgets.form_parts import column, inset_text, row, scrolled_column
-from attnscope.widgets.formulas import FormulaButton, NamedFormula
+from attnscope.widgets.form_parts import FormulaButton, NamedFormula, column, inset_text, row, scrolled_column
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, rule, tool_button, when, when_seen
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.token_chips import Chip, place_chips

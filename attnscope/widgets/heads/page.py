@@ -36,10 +36,10 @@ from PySide6.QtWidgets import (
 from attnscope.counting import plural
 from attnscope.figures.style import isolated, plain_piece, type_px
 from attnscope.files import replace_file
+from attnscope.outside import json_text
 from attnscope.records.findings import OWN_TEXTS, Findings
 from attnscope.records.measures import HeadCard, TellingText
 from attnscope.records.sites import STACKS
-from attnscope.strict import json_text
 from attnscope.viewmodels.heads.state import HEAD_COLUMN, ROLE_COLUMN, SPECIAL_NAMES, HeadsState
 from attnscope.viewmodels.session.head_measures import cell_tip, estimate_text
 from attnscope.viewmodels.session.opening import Placeholder

@@ -27,8 +27,7 @@ from attnscope.figures.views.lab import lab_figure, row_sizes
 from attnscope.labs.lab import HasWords, Lab
 from attnscope.viewmodels.labs.controls import LabControls, LabState
 from attnscope.widgets.charts import ChartPanel
-from attnscope.widgets.form_parts import JumpSlider, column, row
-from attnscope.widgets.formulas import FormulaLabel
+from attnscope.widgets.form_parts import FormulaLabel, JumpSlider, column, row
 from attnscope.widgets.labels import PlainLabel, ground, plain_tooltip, push_button, tool_button, when
 from attnscope.widgets.labs.cells_and_tables import CellPanel
 from attnscope.widgets.theme import Dressed, icon

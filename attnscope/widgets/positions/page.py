@@ -28,8 +28,7 @@ from attnscope.figures.views.checklist import checklist_point
 from attnscope.records.maps import PositionTable
 from attnscope.viewmodels.positions import D_MODEL_RANGE, POSITIONS_RANGE, SCHEMES, PositionsState
 from attnscope.viewmodels.session.opening import Placeholder
-from attnscope.widgets.form_parts import FlowRow, column, inset_text, row, together
-from attnscope.widgets.formulas import FormulaLabel
+from attnscope.widgets.form_parts import FlowRow, FormulaLabel, column, inset_text, row, together
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, ground, named, plain_tooltip, when
 from attnscope.widgets.map_widget import StateCard
 from attnscope.widgets.positions.position_map import PositionMap

@@ -26,9 +26,8 @@ from attnscope.viewmodels.help_pages import (
 )
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.states import States
-from attnscope.viewmodels.tours.spot import TourStates
 from attnscope.viewmodels.tours.touring import TourState
-from attnscope.viewmodels.tours.tours import read_tours
+from attnscope.viewmodels.tours.tours import TourStates, read_tours
 from attnscope.viewmodels.training.recipe_text import offered_recipes
 from attnscope.viewmodels.view_state import ViewState, page_named
 from attnscope.widgets.command_palette import Offer

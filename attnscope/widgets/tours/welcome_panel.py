@@ -28,7 +28,7 @@ from attnscope.viewmodels.session.opening import Recents
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.tours.touring import TourState
 from attnscope.viewmodels.tours.tours import Tour
-from attnscope.viewmodels.training.plan_words import seconds_text
+from attnscope.viewmodels.training.planning import seconds_text
 from attnscope.viewmodels.training.recipe_text import offered_recipes
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.form_parts import column, row

@@ -41,7 +41,7 @@ from attnscope.counting import bytes_text, short_count
 from attnscope.figures.colours import series_colour
 from attnscope.figures.style import NORMAL_PX, font, type_px
 from attnscope.records.plans import Plan
-from attnscope.viewmodels.training.plan_words import (
+from attnscope.viewmodels.training.planning import (
     PRESET_COLUMNS,
     WORD_COLUMNS,
     Row,

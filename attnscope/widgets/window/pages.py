@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from PySide6.QtCore import QObject, QRect, QSize, Qt, Signal, Slot
+from PySide6.QtCore import QObject, QRect, Qt, Signal, Slot
 from PySide6.QtGui import QAction, QCloseEvent, QGuiApplication
 from PySide6.QtWidgets import QMainWindow, QSplitter, QStackedWidget, QWidget
 
@@ -17,11 +17,9 @@ from attnscope.widgets.actions import HEAD_ACTIONS
 from attnscope.widgets.compare.page import ComparePage
 from attnscope.widgets.explore.page import ExplorePage
 from attnscope.widgets.export.figures_offered import SpecOfPage, offered_figures
-from attnscope.widgets.form_parts import SideTabs, column
-from attnscope.widgets.heads.alike_page import AlikePage
+from attnscope.widgets.form_parts import column
 from attnscope.widgets.heads.page import HeadsPage
-from attnscope.widgets.heads.pruning import PruningPage
-from attnscope.widgets.heads.weights_page import WeightsPage
+from attnscope.widgets.heads.tabs import HeadsTabs
 from attnscope.widgets.labels import PlainLabel, ground, push_button, when
 from attnscope.widgets.labs.page import LabsPage
 from attnscope.widgets.map_widget import map_style
@@ -29,48 +27,6 @@ from attnscope.widgets.positions.page import PositionsPage
 from attnscope.widgets.training.page import TrainingPage
 
 # The Heads page as a whole: the table of all heads, pruning curves, which are alike, what weights say.
-
-
-class HeadsTabs(QWidget):
-    """Tabs around the Heads page; `remove_wanted` asks for the dialog that removes heads."""
-
-    failed = Signal(str, str)
-    explore_wanted = Signal()
-    remove_wanted = Signal()
-
-    def __init__(self, table: HeadsPage, states: States) -> None:
-        super().__init__()
-        ground(self, "page")
-        self.table = table
-        self.pruning = PruningPage(states.curves, table_path=lambda: states.heads.texts.path)
-        self.alike = AlikePage(states.alike, table_path=lambda: states.heads.texts.path)
-        self.weights = WeightsPage(states.weights)
-        self.pruning.explore_wanted.connect(self.explore_wanted)
-        self.pruning.remove_wanted.connect(self.remove_wanted)
-        for page in (self.pruning, self.weights):
-            page.failed.connect(self.failed)
-        self.tabs = SideTabs()
-        self.tabs.add("Table", table)
-        self.tabs.add("Pruning", self.pruning)
-        self.tabs.add("Alike", self.alike, label="Similar heads")
-        self.tabs.add("Weights", self.weights)
-        self.tabs.shown.connect(self.updateGeometry)
-        column(self.tabs, on=self, spacing=-1)
-
-    def minimumSizeHint(self) -> QSize:
-        """The width of the tab in front: a panel at the right edge leaves it no less."""
-        hint = super().minimumSizeHint()
-        pages = (self.table, self.pruning, self.alike, self.weights)
-        widths = [page.minimumSizeHint().width() for page in pages if page.isVisibleTo(self)]
-        return QSize(max(widths, default=hint.width()), hint.height())
-
-    def splitters(self) -> tuple[QSplitter, ...]:
-        """The splitters whose places are worth remembering."""
-        return self.table.splitters()
-
-    def figure_spec(self) -> FigureSpec | None:
-        """The figure that can be exported from here."""
-        return self.pruning.figure_spec()
 
 
 class Pages(QStackedWidget):

@@ -36,8 +36,7 @@ from attnscope.viewmodels.training.recipe_text import (
 )
 from attnscope.viewmodels.view_state import Page, Part, ViewState
 from attnscope.widgets.command_palette import Offer
-from attnscope.widgets.form_parts import SideTabs, column, row
-from attnscope.widgets.formulas import FormulaLabel
+from attnscope.widgets.form_parts import FormulaLabel, SideTabs, column, row
 from attnscope.widgets.labels import PlainLabel, ground, tool_button, when
 from attnscope.widgets.theme import Dressed, icon
 from attnscope.widgets.training.charts import INSIDE_VIEWS

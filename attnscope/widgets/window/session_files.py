@@ -16,9 +16,8 @@ from attnscope.figures.figure_file import ENDING as FIGURE_ENDING
 from attnscope.figures.figure_file import SavedFigure, is_figure_file, read_figure_file
 from attnscope.figures.words_and_numbers import program_version
 from attnscope.files import replace_file
-from attnscope.outside import read_outside
+from attnscope.outside import as_object, read_json, read_outside
 from attnscope.records.models import Sample, is_download, on_this_machine
-from attnscope.strict import as_object, read_json
 from attnscope.viewmodels.session.changes import Setting, every_head
 from attnscope.viewmodels.session.file import (
     ENDING,
