@@ -13,8 +13,7 @@ import pytest
 from test_fault_hostile import SEED, TIMES, patience
 from tiny_models import SENTENCE, tiny_model
 
-from attnscope.cli.arguments import real, token_place, whole
-from attnscope.cli.main import COMMANDS, add_command, main
+from attnscope.cli.main import COMMANDS, add_command, build_parser, main
 
 _NUMBERS = ("-1", "0", "1e400", "nan", "-inf", "1" + "0" * 30, "9" * 5_000, "0.5", "", "x", "²", str(2**63))
 _WORDS = (
@@ -117,26 +116,32 @@ def test_that_no_argument_is_a_fault(
     assert {file: file.read_bytes() for file in folder.iterdir()} == kept
 
 
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What a command says of an argument that it does not take."""
+    assert main(arguments) == 2
+    return capsys.readouterr().err
+
+
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "nan", "1" * 5_000, "", "1e3", str(10**9 + 1)])
-def test_that_a_count_is_a_whole_number_from_one_on(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="whole number"):
-        whole(1)(text)
-    assert whole(1)("12") == 12
+def test_that_a_count_is_a_whole_number_from_one_on(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "is not a whole number from 1" in refused(capsys, "lens", "stories", f"--top={text}")
+    assert build_parser(("lens",)).parse_args(["lens", "stories", "--text", "a", "--top", "12"]).top == 12
 
 
 @pytest.mark.parametrize("text", ["1000000001", "+1" + "0" * 30, "9" * 5_000])
-def test_that_a_number_beyond_what_is_meant_is_told_how_far_it_may_go(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match=r"is not a whole number from 1 to 1,000,000,000$"):
-        whole(1)(text)
-    with pytest.raises(argparse.ArgumentTypeError, match=r"from -1,000,000,000 to 1,000,000,000$"):
-        token_place(f"-{text.lstrip('+')}")
+def test_that_a_number_beyond_what_is_meant_is_told_how_far_it_may_go(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = refused(capsys, "lens", "stories", f"--top={text}")
+    assert "is not a whole number from 1 to 1,000,000,000." in told
+    told = refused(capsys, "lens", "stories", f"--position=-{text.lstrip('+')}")
+    assert "is not a whole number from -1,000,000,000 to 1,000,000,000." in told
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "-0.1", "1.1", "1e400", "x"])
-def test_that_a_share_is_between_nothing_and_all(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="a number from 0"):
-        real()(text)
-    assert real()("0.5") == 0.5
+def test_that_a_share_is_between_nothing_and_all(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "is not a number from 0" in refused(capsys, "curve", "stories", f"--step={text}")
+    assert build_parser(("curve",)).parse_args(["curve", "stories", "--step", "0.5"]).step == 0.5
 
 
 @pytest.mark.qt

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
-from attnscope.cli.model_tables import sites_table
+from attnscope.cli.main import main
 from attnscope.errors import SaveError, UserError
 from attnscope.models import Model, load
 from attnscope.models.own import OwnNetwork
@@ -204,7 +204,9 @@ def test_that_times_are_told_with_their_spread() -> None:
 
 
 @pytest.mark.slow
-def test_that_heads_that_stay_keep_the_names_they_had(tmp_path: Path) -> None:
+def test_that_heads_that_stay_keep_the_names_they_had(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     model = tiny_model("encoder-decoder")
     off = [head for site in model.sites if site.stack == "cross" for head in site.heads[:2]]
     prune(model.network, Gates.of(dict.fromkeys(off, 0.0))).save(tmp_path / "smaller")
@@ -217,4 +219,5 @@ def test_that_heads_that_stay_keep_the_names_they_had(tmp_path: Path) -> None:
     trace.save(tmp_path / "trace.safetensors")
     again = load_trace(tmp_path / "trace.safetensors")
     assert {site.key: site.former for site in again.sites} == {k: site.former for k, site in found.items()}
-    assert "once H2, H3" in sites_table(tuple(found.values()))
+    assert main(["info", str(tmp_path / "smaller")]) == 0
+    assert "once H2, H3" in capsys.readouterr().out

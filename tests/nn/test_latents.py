@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from slow_site import filled
 from tiny_models import SENTENCE, tiny_model
 
 import attnscope as at
-from attnscope.cli.model_tables import matters
+from attnscope.cli.main import main
 from attnscope.errors import RecipeError, UserError
 from attnscope.models.cost import BatchShape, activation_bytes, own_cost
 from attnscope.models.own import OwnNetwork
@@ -161,9 +162,16 @@ def test_that_what_does_not_go_together_is_refused(choices: dict[str, object], k
         config_of(**choices)
 
 
-def test_that_the_kind_of_slots_is_told_of_a_model_that_has_some() -> None:
-    assert all(matters("slot_kind", {"slot_kind": kind}) for kind in ("inducing", "latents"))
-    assert not matters("slot_kind", {"slot_kind": "projected"})
+@pytest.mark.parametrize(("kind", "is_told"), [("inducing", True), ("latents", True), ("projected", False)])
+def test_that_the_kind_of_slots_is_told_of_a_model_that_has_some(
+    kind: str, is_told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "sentiment-latents"
+    if kind != "latents":
+        name = str(tmp_path / "m")
+        tiny_model("encoder", slot_kind=kind, n_projected=3, n_kv_heads=None).save(name)
+    assert main(["info", name]) == 0
+    assert ("slot_kind" in capsys.readouterr().out) == is_told
 
 
 def test_that_latents_are_named_as_such_in_a_kept_run() -> None:

@@ -1,5 +1,6 @@
 """A mask is one file: configurations, the network, the cost, tables and help have it."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from added_files import look_also_in
 from tiny_models import SENTENCE, tiny_model
 
-from attnscope.cli.model_tables import matters
+from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.models.cost import own_cost
 from attnscope.nn.config import ModelConfig
@@ -72,14 +73,17 @@ def test_that_a_query_sees_what_its_file_says() -> None:
             assert (weights[i, j] > 0) == is_seen, (i, j)
 
 
-def test_that_cost_tables_and_help_know_it() -> None:
+def test_that_cost_tables_and_help_know_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole, sparse = (
         ModelConfig.from_dict({**SIZES, "mask": name, "window": 1}) for name in ("full", "third")
     )
     n_cells = sum(abs(i - j) in (0, 3) or 0 in (i, j) for i in range(12) for j in range(12))
     assert own_cost(whole, 12).forward - own_cost(sparse, 12).forward == 4 * 8 * (144 - n_cells)
-    choices = {**sparse.to_dict(), "mask": "third"}
-    assert matters("window", choices)
-    assert not matters("global_tokens", choices)
+    tiny_model("encoder", mask="third", window=1).save(tmp_path / "m")
+    assert main(["info", str(tmp_path / "m")]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"\bmask +third$", told, re.MULTILINE)
+    assert re.search(r"\bwindow +1$", told, re.MULTILINE)
+    assert "global_tokens" not in told
     (recipes,) = (page for page in read_help(HELP) if page.name == "recipes")
     assert "- `third`: every third key of its neighbourhood, and the first token, `window`" in recipes.text

@@ -15,7 +15,6 @@ from questions_added import LETTERS
 import attnscope as at
 from attnscope import questions
 from attnscope.cli import main as cli
-from attnscope.cli.ask import _lines_of_table
 from attnscope.errors import UserError
 from attnscope.paths import resources_folder
 from attnscope.records.charts import Answer, NumberTable
@@ -123,9 +122,14 @@ def test_that_rows_of_a_table_have_a_cell_for_each_column() -> None:
     assert Answer(sentence="It is so.").charts == ()
 
 
-def test_that_what_a_table_says_last_is_whole_and_names_are_cut_with_a_sign() -> None:
+def test_that_what_a_table_says_last_is_whole_and_names_are_cut_with_a_sign(
+    letters: str, tiny_model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     said, name = "7 states of 64 numbers, one for each source token", "a" * 30
     table = NumberTable(title="Steps", columns=("step", "now"), rows=((name, said), ("b", "c")))
-    lines = list(_lines_of_table(table))
-    assert lines[2] == f"{'a' * 23}…    {said}"
-    assert lines[3] == f"{'b':<26}  c"
+    answer = Answer(sentence="It is so.", tables=(table,))
+    monkeypatch.setattr(questions.QUESTIONS[letters], "answer", lambda reading, options: answer)
+    assert cli.main(["ask", letters, tiny_model, *TEXT]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2] == f"{'a' * 23}…    {said}"
+    assert lines[-1] == f"{'b':<26}  c"

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import attnscope as at
 from attnscope import __version__
 from attnscope.cli import main as cli
-from attnscope.cli.figure_options import build_caption
 from attnscope.trace import load_trace
 
 CHECKOUT = Path(__file__).parents[2]
@@ -239,19 +239,15 @@ def test_that_an_unknown_option_names_the_help_that_lists_the_known_ones(
     assert err == f"{name}: unrecognized arguments: --nothing. See {name} --help.\n"
 
 
+@pytest.mark.qt
 def test_that_a_caption_names_the_target_that_was_made(
-    capsys: pytest.CaptureFixture[str], tiny_model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], tiny_model: str, tmp_path: Path
 ) -> None:
     captions = []
-
-    def build(*arguments: object) -> object:
-        captions.append(build_caption(*arguments))  # type: ignore[arg-type]
-        return captions[-1]
-
-    monkeypatch.setattr("attnscope.cli.figure_options.build_caption", build)
     for target in ((), ("--target", "le chat")):
-        path = str(tmp_path / "figure.svg")
+        path = str(tmp_path / "kept.figure.json")
         assert run(capsys, "figure", tiny_model, *TEXT[:2], *target, "--caption", "-o", path)[0] == 0
+        captions.append(at.load_figure(path).spec.caption)
     assert captions[0].target is not None
     assert captions[1].target == "le chat"
 

@@ -1,5 +1,9 @@
 """What shells complete, asked of real shells; and the examples in the help of each command."""
 
+import argparse
+import contextlib
+import io
+import re
 import shlex
 import shutil
 import subprocess
@@ -8,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from attnscope.cli import main as cli
-from attnscope.cli.completion import bash_script, fish_script, read_parser, zsh_script
 from attnscope.cli.main import EXAMPLES, examples_text
 
 CASES = [
@@ -56,9 +59,11 @@ printf '%s\\n' "${COMPREPLY[@]}"
 def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the script of each shell, and a file to complete."""
     folder = tmp_path_factory.mktemp("completion")
-    parsed = read_parser(cli.build_parser(tuple(cli.COMMANDS)), cli.COMMANDS)
-    for shell, written in (("bash", bash_script), ("zsh", zsh_script), ("fish", fish_script)):
-        (folder / shell).write_text(written(*parsed) + "\n", encoding="utf-8")
+    for shell in ("bash", "zsh", "fish"):
+        written = io.StringIO()
+        with contextlib.redirect_stdout(written):
+            assert cli.main(["completion", shell]) == 0
+        (folder / shell).write_text(written.getvalue(), encoding="utf-8")
     (folder / "notes.txt").write_text("", encoding="utf-8")
     return folder
 
@@ -101,10 +106,13 @@ def test_that_zsh_understands_its_script(scripts: Path) -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_that_a_script_names_every_command_and_option(scripts: Path, shell: str) -> None:
     script = (scripts / shell).read_text(encoding="utf-8")
-    _, commands = read_parser(cli.build_parser(tuple(cli.COMMANDS)), cli.COMMANDS)
-    assert [command.name for command in commands] == ["open", *cli.COMMANDS]
-    for command in commands:
-        for name in (name for option in command.options for name in option.names):
+    parser = cli.build_parser(tuple(cli.COMMANDS))
+    (commands,) = (one.choices for one in parser._actions if isinstance(one, argparse._SubParsersAction))
+    assert [*commands] == ["open", *cli.COMMANDS]
+    for command, branch in commands.items():
+        assert re.search(rf"\b{command}\b", script)
+        shown = [one for one in branch._actions if one.help != argparse.SUPPRESS]
+        for name in (name for option in shown for name in option.option_strings):
             assert (
                 name if shell != "fish" else f"-{'l' * name.startswith('--') or 's'} {name.lstrip('-')}"
             ) in script

@@ -1,18 +1,18 @@
 """`attnscope figure`: panels, figure files, pages, and one figure for every line of a file."""
 
-import argparse
 import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from PIL import Image
 
+import attnscope as at
 from attnscope.cli import main as cli
-from attnscope.cli.figure_options import build_figure, chosen_heads
-from attnscope.cli.inputs import check_by_word
 from attnscope.errors import UserError
-from attnscope.records.sites import HeadRef, Site
+from attnscope.models import Model
+from attnscope.records.sites import HeadRef
 
 pytestmark = pytest.mark.slow
 
@@ -98,12 +98,14 @@ def test_that_a_line_of_three_texts_is_named_before_any_figure_is_drawn(capsys, 
 def test_that_a_line_that_cannot_be_drawn_is_told_and_the_others_are_drawn(
     capsys, tiny_model, tmp_path: Path, monkeypatch
 ):
-    def build(arguments, *rest, **more):
-        if "mat" in arguments.text:
-            raise UserError("No.")
-        return build_figure(arguments, *rest, **more)
+    trace = Model.trace
 
-    monkeypatch.setattr("attnscope.cli.figure_many.build_figure", build)
+    def traced(model, text, *rest, **more):
+        if "mat" in text:
+            raise UserError("No.")
+        return trace(model, text, *rest, **more)
+
+    monkeypatch.setattr(Model, "trace", traced)
     lines = tmp_path / "lines.txt"
     lines.write_text("the cat\nthe mat\n" + "the cat sat " * 40)
     wish = (tiny_model, "-f", str(lines), "--each", "--stack", "encoder", "-o", str(tmp_path / "{n}.svg"))
@@ -123,24 +125,31 @@ def test_that_panels_and_batches_need_what_they_are_made_of(capsys, tiny_model, 
     assert "-f FILE" in run(capsys, tiny_model, *TEXT, "--each", *out)[1]
 
 
-def test_that_words_are_not_asked_of_what_has_none() -> None:
-    wish = argparse.Namespace(by_word=True)
-    vit, bert = (SimpleNamespace(info=SimpleNamespace(name="m", reads=kind)) for kind in ("picture", "text"))
-    check_by_word(wish, bert)
-    with pytest.raises(UserError, match="reads a picture, which has no words"):
-        check_by_word(wish, vit)
+def test_that_words_are_not_asked_of_what_has_none(capsys, tmp_path: Path) -> None:
+    model = at.load("pictures", device="cpu")
+    picture = Image.new("RGB", (32, 32), "red")
+    picture.save(tmp_path / "red.png")
+    wish = ("pictures", "--text", str(tmp_path / "red.png"), "--by-word", "-o", str(tmp_path / "x.svg"))
+    assert model.info.reads == "picture"
+    code, err = run(capsys, *wish)
+    assert code == 2
+    assert "reads a picture, which has no words" in err
 
 
-def test_that_the_only_head_of_a_stack_needs_no_name() -> None:
-    sites = (
-        Site(stack="cross", layer=0, n_heads=1, n_kv_heads=1),
-        Site(stack="decoder", layer=0, n_heads=2, n_kv_heads=2),
+def test_that_the_only_head_of_a_stack_needs_no_name(capsys, tmp_path: Path) -> None:
+    trace = at.from_arrays(
+        {"cross": np.full((1, 1, 3, 2), 0.5), "decoder": np.full((1, 2, 3, 3), 1 / 3)},
+        list("ab"),
+        list("xyz"),
     )
-    wish = argparse.Namespace(view="head", stack="cross", layer=None, head=None, blend="none")
-    assert chosen_heads(wish, sites) == ("cross", (HeadRef(stack="cross", layer=0, head=0),))
-    wish.stack = "decoder"
-    with pytest.raises(UserError, match="needs a layer"):
-        chosen_heads(wish, sites)
+    path = str(tmp_path / "trace.safetensors")
+    trace.save(path)
+    kept = tmp_path / "x.figure.json"
+    assert run(capsys, path, "--view", "head", "--stack", "cross", "-o", str(kept)) == (0, "")
+    assert at.load_figure(kept).spec.maps[0].head == HeadRef(stack="cross", layer=0, head=0)
+    code, err = run(capsys, path, "--view", "head", "--stack", "decoder", "-o", str(tmp_path / "y.svg"))
+    assert code == 2
+    assert "needs a layer" in err
 
 
 def test_that_panels_of_several_stacks_and_texts_share_a_page_and_a_file(capsys, tiny_model, tmp_path: Path):

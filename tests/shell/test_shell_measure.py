@@ -10,7 +10,6 @@ from tiny_models import tiny_model
 
 from attnscope import measure_texts
 from attnscope.analysis.induction_score import repeated_rows
-from attnscope.cli import measure
 from attnscope.cli.main import main
 from attnscope.models import load
 from attnscope.records.measures import SPECIAL_TOKENS
@@ -137,8 +136,12 @@ def test_that_what_cannot_be_measured_is_told(
     assert message in said
 
 
-def test_that_the_command_knows_every_way_of_special_tokens() -> None:
-    assert measure.SPECIAL_TOKENS == SPECIAL_TOKENS
+def test_that_the_command_knows_every_way_of_special_tokens(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    code, _, said = run(capsys, folder, "encoder", "--special", "lost")
+    assert code == 2
+    assert f"(choose from {', '.join(SPECIAL_TOKENS)})" in said.replace("'", "")
 
 
 def test_that_random_tokens_written_twice_are_measured_as_their_text_would_be(

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,7 @@ from tiny_models import tiny_model
 
 from attnscope.analysis.metrics import tell_text
 from attnscope.cli.main import main
-from attnscope.cli.predict import prediction_lines
-from attnscope.models import load
+from attnscope.models import Model, load
 from attnscope.records.outputs import Candidate, Comparison, Output, Prediction
 from attnscope.records.tokens import Token
 
@@ -57,7 +57,9 @@ def test_that_changed_heads_are_told_before_and_after_with_their_divergence(
     assert heading.endswith("before → after")
 
 
-def test_that_a_token_that_is_no_longer_among_the_best_is_told_as_below_them() -> None:
+def test_that_a_token_that_is_no_longer_among_the_best_is_told_as_below_them(
+    capsys: pytest.CaptureFixture[str], masked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     token = {name: Token(id=k, piece=name, start=0, end=1) for k, name in enumerate(("a", "b"))}
 
     def output(piece: str, share: float, written: str) -> Output:
@@ -66,7 +68,13 @@ def test_that_a_token_that_is_no_longer_among_the_best_is_told_as_below_them() -
         return Output(kind="next-token", predictions=(place,), generated=written)
 
     comparison = Comparison(before=output("a", 0.4, "a b"), after=output("b", 0.25, ""), kl_nats=(0.5,))
-    lines = prediction_lines(comparison, is_changed=True)
+    look = Model.look
+    monkeypatch.setattr(
+        Model, "look", lambda *given, **more: replace(look(*given, **more), comparison=comparison)
+    )
+    code, out, _ = run(capsys, masked, "--text", "the <mask> sat", "--gate", "L0H1=0")
+    assert code == 0
+    lines = out.splitlines()
     assert lines[1].split() == ["a", "0.400", "<0.250"]
     assert lines[2].split() == ["b", "<0.400", "0.250"]
     assert lines[-1].split() == ["now:", "(nothing)"]

@@ -1,6 +1,7 @@
 """`attnscope translate`: a file of lines, many at a time, and its BLEU."""
 
 import json
+import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -255,3 +256,21 @@ def test_that_only_texts_are_translated_that_training_kept_out(tmp_path: Path, c
     pairs.write_text("".join(f"{source}\tle chat\n" for source in {*sources} - {*kept}), encoding="utf-8")
     assert main(["translate", "grammar", "-f", str(pairs), "--held-out", "0.5"]) == 2
     assert "held out of training" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("n_texts", "said"),
+    [
+        (3, r"BLEU [\d.]+, no interval: 3 texts, and 5 are needed; "),
+        (29, r"BLEU [\d.]+ \([\d.]+–[\d.]+\), 95 % t interval over 29 texts; "),
+        (30, r"BLEU [\d.]+ \([\d.]+–[\d.]+\), 95 % bootstrap interval over 30 texts; "),
+    ],
+)
+def test_that_a_score_says_which_interval_it_has_and_over_how_many_texts(
+    n_texts: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    examples = make_task("english-french").examples(n_texts, seed=4, held_out=True)
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{one.source}\t{one.target} x\n" for one in examples), encoding="utf-8")
+    assert main(["translate", "grammar", "-f", str(path), "-o", str(tmp_path / "out.txt")]) == 0
+    assert re.match(said, capsys.readouterr().out)

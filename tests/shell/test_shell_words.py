@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -11,8 +12,7 @@ from tiny_models import tiny_model as make_tiny
 
 from attnscope.cli import main as cli
 from attnscope.cli.inputs import tell_cut
-from attnscope.cli.model_tables import reads
-from attnscope.models import load
+from attnscope.models import Model, load
 from attnscope.records.tokens import Token, Tokens
 
 LONG = "the cat sat " * 20
@@ -138,13 +138,23 @@ def test_that_more_tokens_than_the_model_was_made_for_are_noted(
     assert "more than the" not in run(capsys, "info", tiny_model, "--tokens", "12")[1]
 
 
-def test_that_info_says_what_a_model_reads(tiny_model: str) -> None:
-    known = load(tiny_model, device="cpu").info
-    pictures = dataclasses.replace(known, form="encoder", reads="picture")
-    assert reads(pictures) == "a picture, named by its path"
-    assert reads(dataclasses.replace(known, reads="recording")).startswith(
-        "a recording, named by its path, and"
-    )
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"form": "encoder", "reads": "picture"}, "a picture, named by its path\n"),
+        ({"reads": "recording"}, "a recording, named by its path, and a second text"),
+    ],
+)
+def test_that_info_says_what_a_model_reads(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tiny_model: str,
+    changes: dict[str, str],
+    said: str,
+) -> None:
+    known = dataclasses.replace(load(tiny_model, device="cpu").info, **changes)
+    monkeypatch.setattr(Model, "info", property(lambda model: known))
+    assert re.search(rf"^reads +{said}", run(capsys, "info", tiny_model)[1], re.MULTILINE)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Reading files to train on."""
 
+import json
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from attnscope.analysis.corpus_texts import read_corpus
 from attnscope.analysis.words import read_gold_files
-from attnscope.cli.translate import read_parallel_files
+from attnscope.cli.main import build_parser, main
 from attnscope.errors import LoadError, RecipeError
 from attnscope.records.findings import GoldFiles
 from attnscope.text.corpora import (
@@ -108,7 +109,14 @@ def test_that_an_impossible_share_is_refused(share: float) -> None:
         split(["a", "b"], share)
 
 
-def test_that_three_bars_stand_between_the_texts_of_a_pair_where_no_tab_does(tmp_path: Path) -> None:
+def read_to_translate(path: Path) -> object:
+    arguments = build_parser(("translate",)).parse_args(["translate", "no-model", "-f", str(path)])
+    return arguments.run(arguments)
+
+
+def test_that_three_bars_stand_between_the_texts_of_a_pair_where_no_tab_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "pairs.txt"
     path.write_text("the cat ||| le chat\n\na ||| b\tc ||| d\none|||un\n")
     assert read_pairs(path) == [("the cat", "le chat"), ("a ||| b", "c ||| d"), ("one", "un")]
@@ -119,7 +127,10 @@ def test_that_three_bars_stand_between_the_texts_of_a_pair_where_no_tab_does(tmp
     path.write_text("the cat ||| le chat\n")
     assert read_corpus(path, takes_target=True) == [("the cat", "le chat")]
     assert read_corpus(path, takes_target=False) == ["the cat ||| le chat"]
-    assert read_parallel_files(path, None) == (["the cat"], ["le chat"])
+    assert main(["translate", "grammar", "-f", str(path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["texts"]) == 1
+    assert told["bleu"]["n_right_words"] == 2  # of the reference
 
 
 @pytest.mark.parametrize(
@@ -127,7 +138,7 @@ def test_that_three_bars_stand_between_the_texts_of_a_pair_where_no_tab_does(tmp
     [
         read_pairs,
         lambda path: read_corpus(path, takes_target=True),
-        lambda path: read_parallel_files(path, None),
+        read_to_translate,
         lambda path: read_gold_files(GoldFiles(pairs=str(path), links="none")),
     ],
 )

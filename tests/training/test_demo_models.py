@@ -14,7 +14,6 @@ from attnscope.analysis.induction_score import repeated_rows
 from attnscope.analysis.metrics import bleu
 from attnscope.analysis.word_alignment import measure_alignment
 from attnscope.analysis.words import AlignedPair, everyday_pairs
-from attnscope.cli.card import about_alignment, measure_exactness, pair_of
 from attnscope.files import check_manifest
 from attnscope.models import Model, demo_models, load
 from attnscope.models.opening import demo_folder
@@ -38,6 +37,10 @@ def causal() -> Model:
 @pytest.fixture(scope="module")
 def translator() -> Model:
     return load("grammar", "cpu")
+
+
+def pair_of(example: Example) -> AlignedPair:
+    return AlignedPair(source=example.source, target=example.target or "", sure=frozenset(example.links))
 
 
 def held_out(n: int) -> list[Example]:
@@ -133,16 +136,12 @@ def test_that_the_alignment_of_the_card_holds_for_other_sentences(translator: Mo
     value, low, high = (float(number) for number in told.groups()[1:])
     assert low < value < high < low + 0.01
     assert f"{value:.3f}" in readme
-    (found,) = (
-        one
-        for one in about_alignment(translator, [pair_of(x) for x in held_out(300)])
-        if "predicts it" in one
-    )
-    again = re.search(r"best layer (L\d mean) ([\d.]+) \(([\d.]+)–([\d.]+)\)", found)
-    assert again is not None
-    assert again.group(1) == told.group(1)
-    assert float(again.group(3)) < high
-    assert low < float(again.group(4))
+    table = list(measure_alignment(translator, [pair_of(x) for x in held_out(300)]))[-1]
+    assert isinstance(table, AlignmentTable)
+    layer = len(table.heads) + int(np.nanargmin(table.error_rate[len(table.heads) :]))
+    assert table.label(layer) == told.group(1)
+    assert table.low[layer] < high
+    assert low < table.high[layer]
 
 
 def test_that_the_causal_model_continues_random_words_it_saw_once(causal: Model) -> None:
@@ -194,8 +193,11 @@ def test_that_stories_masked_has_a_head_for_either_neighbour() -> None:
 @pytest.mark.slow
 def test_that_98_of_100_held_out_sentences_are_translated_word_for_word(translator: Model) -> None:
     examples = held_out(200)
-    exactness = measure_exactness(translator, examples)
-    assert exactness.share >= 0.98, exactness.wrong
+    tokenizer = translator.own.vocabulary
+    targets = [tokenizer.decode(tokenizer.encode_ids(one.target or "")) for one in examples]
+    written = [translator.generate(one.source) for one in examples]
+    wrong = [pair for pair in zip(targets, written, strict=True) if pair[0] != pair[1]]
+    assert len(wrong) <= 0.02 * len(examples), wrong
 
 
 @pytest.mark.slow

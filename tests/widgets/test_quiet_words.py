@@ -1,6 +1,5 @@
 """What stands where: the status bar on pages without maps, names of labs, axes without curves."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +8,6 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QAction, QImage, QPainter
 from session_samples import Desk, lab_states, tokens
 
-from attnscope.analysis.metrics import BleuScore
-from attnscope.cli.translate import score_sentence
 from attnscope.figures.colours import LIGHT
 from attnscope.figures.paint_chart import paint_chart
 from attnscope.labs import LABS
@@ -82,22 +79,6 @@ def test_that_a_gradient_that_grows_in_an_lstm_is_explained_and_not_called_its_g
     ).words.sentence
     assert "above 1" not in shrinking
     assert len(growing) < 235  # two lines of the lab
-
-
-@pytest.mark.parametrize(
-    ("n_texts", "said"),
-    [
-        (3, "BLEU 40.00, no interval: 3 texts, and 5 are needed; "),
-        (29, "BLEU 40.00 (30.00–50.00), 95 % t interval over 29 texts; "),
-        (30, "BLEU 40.00 (30.00–50.00), 95 % bootstrap interval over 30 texts; "),
-    ],
-)
-def test_that_a_score_says_which_interval_it_has_and_over_how_many_texts(n_texts, said):
-    low, high = (30.0, 50.0) if n_texts >= 5 else (math.nan, math.nan)
-    score = BleuScore(
-        value=40.0, low=low, high=high, precisions=(50.0,) * 4, brevity=1.0, n_texts=n_texts, signature="s"
-    )
-    assert score_sentence(score).startswith(said)
 
 
 def test_that_the_clocks_of_the_rotation_fill_their_panel_and_each_has_its_words(qtbot):

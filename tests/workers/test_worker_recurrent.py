@@ -6,7 +6,7 @@ import pytest
 from tiny_models import FRENCH, SENTENCE, tiny_model
 from worker_tools import ask
 
-from attnscope.cli.model_tables import facts, matters
+from attnscope.cli.main import main
 from attnscope.records.causes import InfluenceShown, ShowGraph, ShowInfluence
 from attnscope.records.messages import Failed, LoadModel, TraceText
 from attnscope.workers.engine import Engine
@@ -34,13 +34,21 @@ def test_that_only_raw_attention_is_followed_and_the_others_give_one_reason(engi
     assert "recurrent cells" in failed.message
 
 
-def test_that_info_names_its_cells_and_leaves_out_what_they_never_look_at() -> None:
-    model = tiny_model("encoder-decoder", body="lstm", local_reach=2)
-    assert "recurrent cells (LSTM)" in facts(model.info)
-    choices = model.own.config.to_dict()
-    kept = {name for name in choices if matters(name, choices)}
+def test_that_info_names_its_cells_and_leaves_out_what_they_never_look_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(**choices: object) -> tuple[str, set[str]]:
+        """What `attnscope info` says, and the choices of the architecture that it lists."""
+        tiny_model("encoder-decoder", **choices).save(tmp_path / "told")
+        assert main(["info", str(tmp_path / "told")]) == 0
+        said = capsys.readouterr().out
+        listed = said.partition("architecture\n")[2].partition("\n\n")[0]
+        return said, {line.split()[0] for line in listed.splitlines() if line}
+
+    said, kept = told(body="lstm", local_reach=2)
+    assert "recurrent cells (LSTM)" in said
     assert {"body", "feeds_context", "local_reach", "score", "n_heads", "dropout"} <= kept
     assert not {"mask", "position", "norm", "d_ff", "activation", "has_residual"} & kept
-    plain = tiny_model("encoder-decoder").own.config.to_dict()
-    assert not matters("local_reach", plain)
-    assert matters("mask", plain)
+    _, plain = told()
+    assert "local_reach" not in plain
+    assert "mask" in plain
