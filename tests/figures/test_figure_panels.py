@@ -253,3 +253,14 @@ def test_that_every_panel_takes_the_look_of_the_page_and_its_end_of_the_colours(
         assert panel.style.scale == ("row" if scale == "row" else "fixed")
         assert not panel.style.has_bar
         assert panel.maps[0].full == pytest.approx(peak)
+
+
+def test_that_rows_that_are_called_otherwise_are_named_in_a_panel_of_their_own():
+    plain, written = head_map(head=0), head_map(head=1)
+    queries = tuple(dataclasses.replace(token, read=f"r{i}") for i, token in enumerate(written.queries))
+    written = dataclasses.replace(written, queries=queries)
+    for maps, n_written in (((plain, written), 1), ((written, plain), 1), ((written, written), 1)):
+        shown = panels_figure(spec("lines", width_mm=174.0, height_mm=90.0), maps)
+        words = texts(export.render(dataclasses.replace(shown, columns=2), "svg"))
+        assert words.count("Written") == n_written
+        assert words.count("Query") == (maps != (written, written))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from figure_samples import head_map, site_grid, spec
 from PySide6.QtCore import QRectF
-from PySide6.QtGui import QColor, QImage, QPainter
+from PySide6.QtGui import QColor, QFont, QFontInfo, QFontMetricsF, QImage, QPainter
 
 from attnscope import Caption
 from attnscope.errors import UserError
@@ -170,3 +170,26 @@ def test_that_a_unit_without_room_beside_its_title_stands_below_it_whole() -> No
         (below,) = (y - title for text, _x, y, _size in drawn if text == unit)
         placed[width_mm] = below > 1.0
     assert placed == {85.0: True, 180.0: False}
+
+
+@pytest.mark.parametrize("name", ["Written (French)", "Written by somebody at some length"])
+def test_that_names_of_axes_stay_on_the_page_of_lines(name):
+    style = dataclasses.replace(spec("lines").style, query_name=name, key_name="Key (English)")
+    shown = spec("lines", maps=(head_map(4, 4),), style=style, caption=None, width_mm=85.0)
+    places = {text: (x, size) for text, x, _, size in texts(shown)}
+    (query,) = (text for text in places if text.startswith("Written"))
+    (key,) = (text for text in places if text.startswith("Key"))
+    assert places[query][0] >= 0
+    face = QFont(QFontInfo(QFont()).family())
+    face.setPixelSize(round(places[key][1] * shown.type_scale))
+    ends = [places[text][0] + QFontMetricsF(face).horizontalAdvance(text) for text in (query, key)]
+    assert ends[1] <= shown.width_px
+    assert ends[0] < places[key][0]  # they do not meet
+
+
+def test_that_the_colour_bar_of_a_grid_stands_beside_the_thumbnails():
+    grids = tuple(site_grid(layer) for layer in range(4))
+    shown = spec("grid", grids=grids, caption=None, width_mm=240.0, height_mm=120.0)
+    places = {text: x for text, x, _, _ in texts(shown)}
+    pitch = places["H2"] - places["H1"]
+    assert places["H2"] + pitch / 2 < places["weight"] < places["H2"] + pitch  # not at the page's far edge

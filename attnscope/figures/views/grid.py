@@ -60,7 +60,8 @@ class GridFigure(FigureSpec):
         if not has_bar:
             return
         bottom = layout.area.bottom()
-        bar = QRectF(field.right(), layout.box(0, 0).top(), BAR_WIDTH_PX, bottom - layout.box(0, 0).top())
+        left = min(field.right(), layout.box(0, layout.n_columns - 1).right() + MARGIN_PX)  # at the data
+        bar = QRectF(left, layout.box(0, 0).top(), BAR_WIDTH_PX, bottom - layout.box(0, 0).top())
         ticks: tuple[tuple[float, str], ...] = tuple((t, f"{t:g}") for t in (0.0, 0.25, 0.5, 0.75, 1.0))
         if self.style.scale != "fixed":
             ticks = ((0.0, "0"), (1.0, f"{self.style.scale} max"))

@@ -486,9 +486,13 @@ def _paint_words(
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
     y = layout.room.top() - 6
-    key_name, query_name = axis_names(maps[0].queries, style)
-    painter.drawText(QPointF(layout.left - 8 - text_width(query_name), y), query_name)
-    painter.drawText(QPointF(layout.right + 8, y), key_name)
+    metrics, half = QFontMetricsF(font(SMALL_PX)), layout.rect.width() / 2 - 8
+    names = axis_names(maps[0].queries, style)
+    key_name, query_name = (metrics.elidedText(name, Qt.TextElideMode.ElideRight, half) for name in names)
+    left = max(layout.left - 8 - text_width(query_name), layout.rect.left())
+    painter.drawText(QPointF(left, y), query_name)
+    right = min(layout.right + 8 + text_width(key_name), layout.rect.right())
+    painter.drawText(QPointF(right - text_width(key_name), y), key_name)
     notes = [maps[0].note, lines.sentence, f"{plural(n_left_out, 'head')} with other tokens not drawn"]
     said = [text for text, is_said in zip(notes, (maps[0].note, True, n_left_out), strict=True) if is_said]
     last = max(s.origin + s.n * s.step for s in (layout.queries, layout.keys))

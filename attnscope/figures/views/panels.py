@@ -39,6 +39,7 @@ from attnscope.figures.style import (
     shorten,
     text_width,
 )
+from attnscope.figures.token_axis import axis_names
 from attnscope.figures.views.grid import GridFigure
 from attnscope.figures.views.head import HeadFigure, widest_of
 from attnscope.figures.views.lines import LinesFigure, comparable
@@ -123,7 +124,7 @@ class PanelsFigure(FigureSpec):
             is_head = isinstance(panel, HeadFigure)
             colour = colours.get(map_key(self.panels[i].held_maps()[0]), "") if is_head else ""
             _paint_header(painter, place, self.letters[i], panel, colour, palette)
-            named = _outer(place, rects[0])
+            named = _outer(place, rects[0], rects[i - 1], *self.panels[max(i - 1, 0) : i + 1])
             body = panel_body(place, self)
             _paint_panel(painter, body, panel, palette, named, has_names=lines_are_named(self, i))
         if field != rect:
@@ -384,9 +385,14 @@ def panel_body(place: QRectF, spec: PanelsFigure) -> QRectF:
     return place.adjusted(_MARGIN_PX - 4, header_px(spec), -4, 0)
 
 
-def _outer(place: QRectF, first: QRectF) -> tuple[bool, bool]:
-    """The axes that a panel names: keys in the upper row, queries in the left column."""
-    return place.top() == first.top(), place.left() == first.left()
+def _outer(place: QRectF, first: QRectF, before: QRectF, *panels: Panel) -> tuple[bool, bool]:
+    """The axes that a panel names: keys in the upper row, queries in the left column.
+
+    Its rows too where they are called otherwise than those of the panel `before`, beside it.
+    """
+    called = {axis_names(one.held_maps()[0].queries, one.style)[1] for one in panels if one.held_maps()}
+    is_called_anew = place.top() == before.top() and len(called) > 1
+    return place.top() == first.top(), place.left() == first.left() or is_called_anew
 
 
 def _side(rect: QRectF, n_panels: int, columns: int) -> float:
