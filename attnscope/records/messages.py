@@ -266,13 +266,17 @@ class TrainingNews(Reply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOpened(Reply):
-    """A run folder's content; checkpoints as (step, folder), kept looks as (step, file), in order."""
+    """A run folder's content; checkpoints as (step, folder), kept looks as (step, file), in order.
+
+    `n_bad_lines` lines of its metrics could not be read.
+    """
 
     folder: str
     recipe: str
     events: tuple[TrainingEvent, ...]
     checkpoints: tuple[tuple[int, str], ...]
     probes: tuple[tuple[int, str], ...] = ()
+    n_bad_lines: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

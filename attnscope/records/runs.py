@@ -199,7 +199,7 @@ class RunNews(Reply):
     replaced. `recipe` is told with a restart only, and is empty while the run has none. `checkpoints` are
     the new ones, as (step, folder), `probes` the looks at the watched sentences, as (step, file). With
     `has_more` another RunNews of the same number follows at once. `writer` is None when no process writes
-    the folder.
+    the folder. `n_bad_lines` of the new lines could not be read.
     """
 
     folder: str

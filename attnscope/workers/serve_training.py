@@ -80,6 +80,7 @@ def open_run(request: OpenRun, desk: Desk) -> Iterator[Reply]:
         events=run.events,
         checkpoints=tuple((step, str(path)) for step, path in run.checkpoints),
         probes=tuple((step, str(path)) for step, path in run.probes),
+        n_bad_lines=run.n_bad_lines,
     )
 
 

@@ -58,7 +58,7 @@ class Room:
         assert isinstance(request, TraceText)
         return request
 
-    def open_run(self, *checkpoints: int, n_steps: int = 30) -> None:
+    def open_run(self, *checkpoints: int, n_steps: int = 30, n_bad_lines: int = 0) -> None:
         self.state.reading.open("old")
         self.state.handle(
             RunOpened(
@@ -67,6 +67,7 @@ class Room:
                 recipe=FIRST,
                 events=(started(n_steps=n_steps), *steps(1, 30)),
                 checkpoints=tuple((step, f"old/{step}") for step in checkpoints),
+                n_bad_lines=n_bad_lines,
             )
         )
 
@@ -86,7 +87,7 @@ class Room:
     def news(self, *events: object) -> None:
         self.state.handle(TrainingNews(number=self.newest(StartTraining).number, events=events))  # type: ignore[arg-type]
 
-    def told(self, *checkpoints: int, is_restart: bool = False) -> None:
+    def told(self, *checkpoints: int, is_restart: bool = False, n_bad_lines: int = 0) -> None:
         """What the process that writes the opened run tells next."""
         self.clock.now += 20.0
         self.state.tick()
@@ -99,6 +100,7 @@ class Room:
                 mark=RunMark(n_bytes=7),
                 writer=WRITER,
                 is_restart=is_restart,
+                n_bad_lines=n_bad_lines,
             )
         )
 
@@ -106,6 +108,21 @@ class Room:
 @pytest.fixture
 def room() -> Room:
     return Room()
+
+
+def test_that_an_opened_and_a_followed_run_say_which_lines_could_not_be_read(room: Room) -> None:
+    room.open_run(10)
+    assert "cannot be read" not in room.state.run.status.detail
+    room.open_run(10, n_bad_lines=1)
+    assert room.state.run.status.detail.endswith(
+        "1 line of its metrics.jsonl cannot be read and is left out."
+    )
+    room.told(n_bad_lines=2)
+    assert "3 lines of its metrics.jsonl cannot be read and are left out." in room.state.run.status.detail
+    room.told(is_restart=True, n_bad_lines=1)
+    assert " 1 line of" in room.state.run.status.detail
+    room.open_run(10)
+    assert "cannot be read" not in room.state.run.status.detail
 
 
 def test_that_a_model_of_another_form_is_not_asked_for_the_head_of_the_one_before(room: Room) -> None:

@@ -49,7 +49,10 @@ def test_that_a_click_on_a_token_asks_and_chips_are_coloured(qtbot: QtBot) -> No
     weights[1] = 0.5
     rows = tuple(InfluenceRow(method=method, weights=weights) for method in METHODS)
     number = asked[-1].number
-    state.handle(InfluenceShown(number=number, position=1, keys=keys, rows=rows, n_source=len(traced.source)))
+    n_source, said = len(traced.source), 'logit of "chat" at "le" (1)'
+    state.handle(
+        InfluenceShown(number=number, position=1, keys=keys, rows=rows, n_source=n_source, explained=said)
+    )
     grid = panel.grid
     for palette in (LIGHT, DARK):
         apply_theme(panel, palette)
@@ -58,7 +61,9 @@ def test_that_a_click_on_a_token_asks_and_chips_are_coloured(qtbot: QtBot) -> No
         strong, weak = (image.pixelColor(QPoint(column, y * 22 + 4)) for y in (3, 4))
         assert strong != weak
     assert "Chefer" in grid.tip_at(grid.width() - 10, 5)
+    assert grid.tip_at(grid.width() - 10, 5).endswith(f"Explained here: {said}.")
     assert "Abnar" in grid.tip_at(grid.width() // 2, 5)
+    assert "Explained here" not in grid.tip_at(grid.width() // 2, 5)
     assert grid.tip_at(20, 3 * 22 + 4).startswith("cat  (source 1)")
     assert grid.tip_at(20, 22 + 4) == ""
     assert panel.note.isHidden()

@@ -105,10 +105,12 @@ def test_that_the_tab_comes_with_inspections_and_its_cursor_moves_by_key(
     asked = [request for request in posted if isinstance(request, ShowInspections)]
     assert [request.folder for request in asked] == [str(tmp_path)]
     assert page.upper_tabs.tabs[INSIDE].isHidden()
-    state.handle(InspectionsShown(number=asked[0].number, folder=str(tmp_path), version=9, history=history()))
+    seen = dataclasses.replace(history(), n_steps_seen=2001)
+    state.handle(InspectionsShown(number=asked[0].number, folder=str(tmp_path), version=9, history=seen))
     assert not page.upper_tabs.tabs[INSIDE].isHidden()
     page.upper_tabs.show_panel(INSIDE)
     assert page._inside.run_name.text().startswith("Run test_th")
+    assert page._inside.run_name.text().endswith(" · 3 of 2,001 steps")
     said: list[str] = []
     page.hover_text.connect(said.append)
     plot = page._inside.plot

@@ -312,6 +312,18 @@ def test_that_a_kept_run_shows_its_watched_sentence_at_its_first_step(engine: En
     assert traced.step == 0
 
 
+def test_that_an_opened_run_says_how_many_lines_could_not_be_read(engine: Engine, tmp_path: Path) -> None:
+    run = shutil.copytree(sorted((resources_folder() / "films").iterdir())[0], tmp_path / "run")
+    (whole,) = ask(engine, OpenRun(number=4, folder=str(run)))
+    with (run / "metrics.jsonl").open("ab") as stream:
+        stream.write(b'{"attempt": 1, "event": "st\n')
+    (opened,) = ask(engine, OpenRun(number=5, folder=str(run)))
+    assert isinstance(whole, RunOpened), whole
+    assert isinstance(opened, RunOpened), opened
+    assert (whole.n_bad_lines, opened.n_bad_lines) == (0, 1)
+    assert opened.events == whole.events
+
+
 TAGGING = PICTURES.replace('"drawn-shapes"', '"tagging"').replace('"classification"', '"labels"')
 
 

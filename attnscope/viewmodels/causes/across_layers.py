@@ -256,6 +256,12 @@ class AcrossState:
         word = "at" if _is_encoder(traced) else "after"
         return f"output {word} “{tokens[self.position].piece}”"
 
+    def method_words(self, method: Method) -> str:
+        """What a method is, and which logit it has explained where it explains one."""
+        answer = self.query.answer
+        explained = answer.explained if answer is not None and method == "relevance" else ""
+        return METHOD_TIPS[method] + (f"\nExplained here: {explained}." if explained else "")
+
     @property
     def is_followed(self) -> bool:
         """Whether there is a text, and one short enough to be followed across layers."""

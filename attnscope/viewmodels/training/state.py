@@ -193,7 +193,7 @@ class ReadRuns:
         watch.replay.set_live(False)
         watch.suggest_text(page.recipe.watched)  # for the next run
         n = len(reply.checkpoints)
-        opened = opened_status(run.step, run.n_steps, n, is_complete=run.is_complete)
+        opened = opened_status(run.step, run.n_steps, n, run.n_bad_lines, is_complete=run.is_complete)
         run.show(self._film_words() if is_film else opened)
         page.changed.recipe.emit()
         watch.pump()
@@ -209,10 +209,10 @@ class ReadRuns:
             return
         self._add(news, is_whole=news.is_restart)
         self._page.watch.replay.set_live(False)
-        run.show(following_status(run.step, run.n_steps, news.writer))
+        run.show(following_status(run.step, run.n_steps, news.writer, run.n_bad_lines))
 
     def _add(self, told: RunOpened | RunNews, *, is_whole: bool) -> None:
-        self._page.run.add_told(told.events, is_whole=is_whole)
+        self._page.run.add_told(told, is_whole=is_whole)
         self._page.watch.replay.add_told(told)
         self._page.changed.curves.emit()
 

@@ -16,8 +16,8 @@ from psygnal import SignalInstance
 from attnscope.counting import plural, time_left
 from attnscope.errors import SaveError
 from attnscope.files import refuse_foreign_content
-from attnscope.records.messages import Failed
-from attnscope.records.runs import Finished, RunWriter, SaveFailed, Started, TrainingEvent
+from attnscope.records.messages import Failed, RunOpened
+from attnscope.records.runs import Finished, RunNews, RunWriter, SaveFailed, Started
 from attnscope.viewmodels.training.planning import Wish
 from attnscope.viewmodels.training.run_curves import RunCurves
 
@@ -212,24 +212,34 @@ def finished_status(event: Finished, accuracy: float = math.nan) -> TrainingStat
     return TrainingStatus(phase=phase, title=title, detail=event.note or detail)
 
 
-def following_status(step: int, n_steps: int, writer: RunWriter | None) -> TrainingStatus:
+def following_status(
+    step: int, n_steps: int, writer: RunWriter | None, n_bad_lines: int = 0
+) -> TrainingStatus:
     """How a run stands that another process writes, or wrote until now."""
-    of = f" of {n_steps:,}" if n_steps else ""
+    of, bad = f" of {n_steps:,}" if n_steps else "", bad_lines_words(n_bad_lines)
     if writer is None:
         return TrainingStatus(
             phase="opened",
             title=f"Ended at step {step:,}{of}",
-            detail="The process that wrote it has ended. Its checkpoints can be replayed below.",
+            detail=f"The process that wrote it has ended. Its checkpoints can be replayed below.{bad}",
         )
     return TrainingStatus(
         phase="opened",
         title=f"Following: step {step:,}{of}",
         detail=f"Written by {writer.words}; its progress is drawn here live. To train alongside it, "
-        f"choose a new folder.",
+        f"choose a new folder.{bad}",
     )
 
 
-def opened_status(step: int, n_steps: int, n_checkpoints: int, *, is_complete: bool) -> TrainingStatus:
+def bad_lines_words(n: int) -> str:
+    """What is missing in the curves of a run; empty where nothing is."""
+    are = "is" if n == 1 else "are"
+    return f" {plural(n, 'line')} of its metrics.jsonl cannot be read and {are} left out." if n else ""
+
+
+def opened_status(
+    step: int, n_steps: int, n_checkpoints: int, n_bad_lines: int = 0, *, is_complete: bool
+) -> TrainingStatus:
     """How a run stands that was read from its folder."""
     of = f" of {n_steps:,}" if n_steps else ""
     onwards = (
@@ -238,7 +248,7 @@ def opened_status(step: int, n_steps: int, n_checkpoints: int, *, is_complete: b
     return TrainingStatus(
         phase="opened",
         title=f"Run opened: {step:,}{of} steps",
-        detail=f"Checkpoints to replay below: {n_checkpoints}. {onwards}",
+        detail=f"Checkpoints to replay below: {n_checkpoints}. {onwards}{bad_lines_words(n_bad_lines)}",
     )
 
 
@@ -343,6 +353,8 @@ class PageRun:
     status: TrainingStatus = IDLE
     writer: RunWriter | None = None
     save_failure: SaveFailed | None = None
+    n_bad_lines: int = 0
+    """Of its metrics, which could not be read."""
 
     def __init__(self, clock: Callable[[], float], status_changed: SignalInstance) -> None:
         self.curves = RunCurves()
@@ -394,7 +406,7 @@ class PageRun:
         """Another run is shown; who shows it says its folder."""
         self.writer = None
         self.curves.clear()
-        self.step, self.n_steps, self.note = 0, 0, ""
+        self.step, self.n_steps, self.note, self.n_bad_lines = 0, 0, "", 0
         self.pace.restart()
 
     def begin(self, event: Started) -> None:
@@ -408,12 +420,14 @@ class PageRun:
         self.step = max(self.step, self.curves.last_step)
         self.pace.note(self.step)
 
-    def add_told(self, events: tuple[TrainingEvent, ...], *, is_whole: bool) -> None:
+    def add_told(self, told: RunOpened | RunNews, *, is_whole: bool) -> None:
         """What its folder says, from its beginning or since it was read last."""
         if is_whole:
             self.curves.clear()
-        self.curves.add(events)
+            self.n_bad_lines = 0
+        self.n_bad_lines += told.n_bad_lines
+        self.curves.add(told.events)
         self.step = self.curves.last_step
-        for event in events:
+        for event in told.events:
             if isinstance(event, Started):
                 self.n_steps = event.n_steps

@@ -60,7 +60,6 @@ from attnscope.last_made import LastMade
 from attnscope.records.causes import METHODS, THRESHOLDS, AttentionGraph, InfluenceShown, Method
 from attnscope.records.charts import CellMap
 from attnscope.viewmodels.causes.across_layers import (
-    METHOD_TIPS,
     AcrossState,
     GraphState,
     node_words,
@@ -386,7 +385,7 @@ class AcrossGrid(Dressed):
         line = int(y / type_px(_ROW_PX)) - 1
         if line < 0:
             method = self.method_at(x)
-            return f"{method}\n{METHOD_TIPS[method]}" if method is not None else ""
+            return f"{method}\n{self._state.method_words(method)}" if method is not None else ""
         key = self._lines[line] if line < len(self._lines) else ""
         return tip_words(self._state, key) if isinstance(key, int) else ""
 
@@ -472,7 +471,6 @@ class PatchMaps(QWidget):
         self.panels: dict[Method, CellPanel] = {}
         for method in METHODS:
             panel = CellPanel()
-            panel.setToolTip(plain_tooltip(METHOD_TIPS[method]))
             panel.hovered.connect(lambda i, j, method=method: self._on_hovered(method, i, j))
             panel.clicked.connect(self._on_clicked)
             self.panels[method] = panel
@@ -486,6 +484,7 @@ class PatchMaps(QWidget):
             numbers = self._state.numbers(method) if picture is not None else None
             if picture is not None and numbers is not None:
                 panel.show_cells(influence_cells(method, numbers, picture))
+                panel.setToolTip(plain_tooltip(self._state.method_words(method)))
             panel.setVisible(numbers is not None)
         self._fit()
 

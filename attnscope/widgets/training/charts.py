@@ -358,9 +358,8 @@ class InspectionsView(QWidget):
         """Draw what is known now."""
         self._shown = self._state.history
         name = PurePath(self._state.folder.replace("\\", "/")).name
-        self.run_name.setText(
-            f"Run {shorten(plain_text(name), _LONGEST_NAME)}" if name else "Gradients and updates"
-        )
+        words = f"Run {shorten(plain_text(name), _LONGEST_NAME)}" if name else "Gradients and updates"
+        self.run_name.setText(f"{words}{_steps_words(self._shown)}")
         self.run_name.setToolTip(plain_tooltip(plain_text(self._state.folder)))
         charts = self.charts()
         self._choice.setVisible(len(charts) > len(_OF_CHOICE["updates"]))
@@ -420,6 +419,13 @@ class InspectionsView(QWidget):
         if history is not None:
             i = nearest_step(history, self._step) if np.isfinite(self._step) else len(history.steps) - 1
             self._on_pointed(float(history.steps[min(max(0, i + by), len(history.steps) - 1)]))
+
+
+def _steps_words(history: InspectionHistory | None) -> str:
+    """How many of the steps that were looked at are drawn; empty where all are."""
+    if history is None or history.n_steps_seen <= len(history.steps):
+        return ""
+    return f" · {len(history.steps):,} of {history.n_steps_seen:,} steps"
 
 
 def _of_one_stack(chart: Chart) -> Chart:
