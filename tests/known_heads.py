@@ -10,10 +10,8 @@ import math
 import torch
 from torch import Tensor
 
-from attnscope.models import Model, ModelCard
-from attnscope.models.own import OwnNetwork
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import Transformer, build_transformer
+from attnscope.models import Model, ModelCard, OwnNetwork
+from attnscope.nn import ModelConfig, Transformer, build_transformer
 from attnscope.text.tokenizer import train_tokenizer
 
 KNOWN_WORDS = [f"w{index}" for index in range(40)]

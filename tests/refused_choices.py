@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from attnscope.errors import RecipeError
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig
 
 
 def assert_refused(sizes: Mapping[str, object], choices: Mapping[str, object], key: str) -> None:

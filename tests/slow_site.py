@@ -5,8 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import Transformer
+from attnscope.nn import ModelConfig, Transformer
 
 SlowScore = Callable[[Tensor, Tensor, int, int, int], Tensor]
 """The score of a query [d_head] and a key [d_head] for a head and the places i and j, all in float64."""

@@ -2,10 +2,8 @@
 
 import torch
 
-from attnscope.models import Model, ModelCard
-from attnscope.models.own import OwnNetwork
-from attnscope.nn.building import empty_own
-from attnscope.nn.config import ModelConfig
+from attnscope.models import Model, ModelCard, OwnNetwork
+from attnscope.nn import ModelConfig, empty_own
 from attnscope.schemes.objectives import usual_objective
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 

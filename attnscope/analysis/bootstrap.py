@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.nn.long_work import stop_if_unwanted
+from attnscope.nn import stop_if_unwanted
 from attnscope.records.measures import FEWEST, LEVEL, MANY, student_t
 
 N_RESAMPLES = 1000

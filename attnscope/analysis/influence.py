@@ -84,8 +84,8 @@ from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.network import best_ids
+from attnscope.nn import stop_if_unwanted
 from attnscope.nn.edits import Edits
-from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.machine import exact
 from attnscope.records.causes import DEFAULT_THRESHOLD, AttentionGraph, GraphEdge, GraphNode, InfluenceMap
 from attnscope.records.interventions import Interventions

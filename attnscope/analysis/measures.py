@@ -60,7 +60,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnscope.errors import of_wrong_kind
-from attnscope.nn.long_work import stop_if_unwanted
+from attnscope.nn import stop_if_unwanted
 from attnscope.nn.machine import map_products, threads_for
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule, log_weights

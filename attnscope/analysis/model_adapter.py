@@ -36,6 +36,7 @@ from attnscope.models.huggingface.anatomy import (
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.model import Model
 from attnscope.models.passes import CallPlace, evaluating, own_threads
+from attnscope.nn import Transformer
 from attnscope.nn.attention import Probe
 from attnscope.nn.block import Block, Experts
 from attnscope.nn.edits import QuietProbe as QuietProbe
@@ -43,7 +44,6 @@ from attnscope.nn.edits import TensorGates as TensorGates
 from attnscope.nn.layers import CrossAttention, FeedForward, InducedAttention, SelfAttention
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.recurrent import Recurrent
-from attnscope.nn.transformer import Transformer
 from attnscope.records.models import Form
 from attnscope.records.sites import Gates, HeadRef, Site, SiteKey, Stack
 from attnscope.schemes.mixers import MIXERS

@@ -41,10 +41,9 @@ from torch import Tensor, nn
 
 from attnscope.errors import UserError
 from attnscope.models.model import Model
-from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.nn import ModelConfig, Transformer, build_transformer, count_parameters
 from attnscope.nn.edits import Call, QuietProbe
 from attnscope.nn.scores import Scoring, scores
-from attnscope.nn.transformer import Transformer, build_transformer
 from attnscope.records.maps import PositionCheck, PositionTable
 from attnscope.records.sites import SiteKey
 from attnscope.schemes.positions import POSITIONS, PositionScheme

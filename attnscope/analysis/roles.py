@@ -32,7 +32,7 @@ from collections.abc import Sequence
 from attnscope.analysis.corpus_texts import Text, show_texts
 from attnscope.counting import plural
 from attnscope.models.model import Model
-from attnscope.nn.long_work import stop_if_unwanted
+from attnscope.nn import stop_if_unwanted
 from attnscope.records.findings import SYNTACTIC_MARGIN, AlignmentTable, SyntaxTable
 from attnscope.records.measures import Estimate, HeadCard, HeadTable, Role, RoleName
 from attnscope.records.sites import HeadRef, Site

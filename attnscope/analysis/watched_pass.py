@@ -39,11 +39,11 @@ from attnscope.errors import NotFiniteError, UserError
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.passes import CallPlace
+from attnscope.nn import Transformer
 from attnscope.nn.block import one_stream
 from attnscope.nn.edits import Call, Edits
 from attnscope.nn.machine import exact
 from attnscope.nn.scores import scores
-from attnscope.nn.transformer import Transformer
 from attnscope.questions.question import Numbers, Order, PartPath
 from attnscope.records.sites import SiteKey, Stack
 from attnscope.records.tokens import Token

@@ -49,8 +49,8 @@ from attnscope.analysis.words import (
     word_maps,
 )
 from attnscope.errors import UserError
+from attnscope.models import OwnNetwork
 from attnscope.models.model import Model
-from attnscope.models.own import OwnNetwork
 from attnscope.records.findings import AlignmentRows, AlignmentTable, GoldCell, GoldPair
 from attnscope.records.measures import CorpusProgress
 from attnscope.records.sites import Site

@@ -21,7 +21,7 @@ from attnscope.counting import plural
 from attnscope.models.checkpoint import write_model_folder
 from attnscope.models.model import Model
 from attnscope.models.writing.translating import translate_texts
-from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.nn import ModelConfig, count_parameters
 from attnscope.records.findings import AlignmentTable
 from attnscope.records.measures import HeadTable, interval_said, order_heads, with_interval
 from attnscope.records.outputs import WriteSettings

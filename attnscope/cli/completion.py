@@ -115,7 +115,7 @@ def _models() -> list[str]:
 
 
 def _presets() -> list[str]:
-    from attnscope.nn.presets import PRESETS
+    from attnscope.nn import PRESETS
 
     return [*PRESETS]
 

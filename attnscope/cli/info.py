@@ -62,8 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     preset = preset_row(arguments.model)
     if preset is not None:
         return tell_preset(preset, arguments)
-    from attnscope.models import load
-    from attnscope.models.cost import FORMULA, count_cost
+    from attnscope.models import count_cost, load
+    from attnscope.models.cost import FORMULA
     from attnscope.trace.store import is_trace_file
 
     if is_trace_file(arguments.model):
@@ -108,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def start_words(model: "Model") -> str:
     """What the model's training went on from, as its card says; empty for one that began anew."""
-    from attnscope.models.own import OwnNetwork
+    from attnscope.models import OwnNetwork
 
     card = model.network.card.training if isinstance(model.network, OwnNetwork) else {}
     source, rank = card.get("from"), card.get("lora_rank")
@@ -122,7 +122,7 @@ def start_words(model: "Model") -> str:
 
 def architecture(model: "Model") -> dict[str, object]:
     """Every choice of the architecture: of config.json for our own models, else of the library's."""
-    from attnscope.models.own import OwnNetwork
+    from attnscope.models import OwnNetwork
 
     if isinstance(model.network, OwnNetwork):
         return model.network.config.to_dict()
@@ -133,8 +133,8 @@ def architecture(model: "Model") -> dict[str, object]:
 
 def parameter_parts(model: "Model") -> tuple[tuple[str, int], ...]:
     """How many numbers each part of the model learned."""
-    from attnscope.models.own import OwnNetwork
-    from attnscope.nn.config import count_parameters
+    from attnscope.models import OwnNetwork
+    from attnscope.nn import count_parameters
 
     if isinstance(model.network, OwnNetwork):
         return count_parameters(model.network.config).parts

@@ -542,7 +542,7 @@ def _from_corpus(arguments: argparse.Namespace, model: "Model") -> "list[Sample]
 
 
 def _own_task(model: "Model") -> str | None:
-    from attnscope.models.own import OwnNetwork
+    from attnscope.models import OwnNetwork
 
     network = model.network
     task = network.card.training.get("task") if isinstance(network, OwnNetwork) else None

@@ -203,7 +203,7 @@ def table(title: str, rows: tuple[tuple[str, str], ...]) -> str:
 
 def preset_row(name: str) -> "PresetRow | None":
     """The preset that a word means; None for no preset's name, and for a file or folder of that name."""
-    from attnscope.nn.presets import PRESETS
+    from attnscope.nn import PRESETS
 
     if name not in PRESETS or Path(name).exists():
         return None
@@ -223,9 +223,9 @@ def recipe_of(name: str) -> str:
 def tell_preset(row: "PresetRow", arguments: argparse.Namespace) -> int:
     """Print the configuration of a preset and what it costs on paper; nothing is allocated."""
     from attnscope.cli.plan import preset_values
-    from attnscope.models.cost import FORMULA, own_cost
-    from attnscope.nn.config import count_parameters
-    from attnscope.nn.presets import PRESETS
+    from attnscope.models import own_cost
+    from attnscope.models.cost import FORMULA
+    from attnscope.nn import PRESETS, count_parameters
     from attnscope.viewmodels.training.planning import published_words
 
     config = PRESETS[row.name]

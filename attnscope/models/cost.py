@@ -50,7 +50,8 @@ from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
-from attnscope.nn.config import GATED, ModelConfig, recurrent_matrices
+from attnscope.nn import ModelConfig
+from attnscope.nn.config import GATED, recurrent_matrices
 from attnscope.nn.dropping import KEPT_WEIGHTS
 from attnscope.nn.edits import Call, QuietProbe
 from attnscope.nn.self_masks import build_self_mask

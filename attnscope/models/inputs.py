@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from attnscope.counting import plural
 from attnscope.errors import LoadError, UserError, of_wrong_kind
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig
 from attnscope.nn.embedding_and_head import patch_numbers
 from attnscope.nn.masks import Pattern
 from attnscope.nn.pooling import sentence_reach

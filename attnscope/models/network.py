@@ -38,8 +38,8 @@ from torch import Tensor
 
 from attnscope.errors import NotFiniteError
 from attnscope.models.inputs import Inputs
+from attnscope.nn import stop_if_unwanted
 from attnscope.nn.attention import Probe
-from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.machine import exact
 from attnscope.records.models import Form, ModelInfo
 from attnscope.records.outputs import Candidate, Output, OutputKind, Prediction

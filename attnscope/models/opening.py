@@ -33,8 +33,8 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.network import HearIds
 from attnscope.models.own import OwnNetwork
+from attnscope.nn import ModelConfig
 from attnscope.nn.attention import Probe
-from attnscope.nn.config import ModelConfig
 from attnscope.nn.edits import Call
 from attnscope.nn.machine import choose_device
 from attnscope.outside import unreadable

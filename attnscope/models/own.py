@@ -24,13 +24,12 @@ from attnscope.models.inputs import (
 from attnscope.models.network import KINDS, HearIds, number_masks, token_positions
 from attnscope.models.passes import continue_text, evaluating_tokens, hidden_stream, translate
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter, Writer
+from attnscope.nn import ModelConfig, Transformer, count_parameters
 from attnscope.nn.attention import Probe
-from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.copying import UNKNOWN_ID
 from attnscope.nn.edits import Guide
 from attnscope.nn.embedding_and_head import ANSWER, CopyingHead, behind_memory, pointed
 from attnscope.nn.own_module import OwnModule
-from attnscope.nn.transformer import Transformer
 from attnscope.records.maps import Picture
 from attnscope.records.models import Form, ModelInfo
 from attnscope.records.outputs import NOT_MEANT, OutputKind

@@ -39,10 +39,8 @@ from attnscope.models.huggingface.pruning import (
 from attnscope.models.inputs import Inputs, noise_pictures
 from attnscope.models.network import Network
 from attnscope.models.own import OwnNetwork
-from attnscope.nn.building import empty_own
-from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.nn import ModelConfig, count_parameters, empty_own, stop_if_unwanted
 from attnscope.nn.kept_heads import HeadLayout, KeptHeads, site_name
-from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.own_module import OwnModule
 from attnscope.records.importance import (
     MAX_RELATIVE_DIFFERENCE,

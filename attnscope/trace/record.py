@@ -34,8 +34,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnscope.errors import NotFiniteError
+from attnscope.nn import stop_if_unwanted
 from attnscope.nn.edits import Call, Edits
-from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ALL, ScoreRule, log_weights
 from attnscope.records.interventions import Interventions

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from attnscope.errors import LoadError
 from attnscope.files import replace_file
-from attnscope.nn.long_work import stop_if_unwanted
+from attnscope.nn import stop_if_unwanted
 from attnscope.outside import as_object, open_outside, parse_object, regular_size, unreadable
 
 _N_BYTES = 512

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from attnscope.counting import plural
 from attnscope.errors import RecipeError
 from attnscope.models.inputs import fitted_pair
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig
 from attnscope.nn.copying import UNKNOWN_ID
 from attnscope.nn.own_module import OwnModule
 from attnscope.schemes.masks import MASKS

@@ -18,7 +18,7 @@ from torch import nn
 
 from attnscope.collector import collect_all, collect_as_usual
 from attnscope.models.model import Model
-from attnscope.nn.config import count_parameters
+from attnscope.nn import count_parameters
 from attnscope.nn.layers import running_kept
 from attnscope.nn.machine import choose_device, map_large_blocks
 from attnscope.records.runs import Evaluated, Finished, Started, Step, TrainingEvent

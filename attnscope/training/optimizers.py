@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.errors import LoadError
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig
 from attnscope.nn.own_module import OwnModule
 from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.training.distributed import part_like, whole_of

@@ -20,20 +20,10 @@ import torch
 from numpy.typing import NDArray
 
 from attnscope.errors import LoadError
-from attnscope.models.cost import (
-    GRADIENT_BYTES,
-    MOMENT_BYTES,
-    WEIGHT_BYTES,
-    BatchShape,
-    activation_bytes,
-    loss_bytes,
-    own_cost,
-    passing_bytes,
-    rows_at_once,
-)
-from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.models import BatchShape, activation_bytes, own_cost, rows_at_once
+from attnscope.models.cost import GRADIENT_BYTES, MOMENT_BYTES, WEIGHT_BYTES, loss_bytes, passing_bytes
+from attnscope.nn import PRESETS, PUBLISHED, ModelConfig, count_parameters
 from attnscope.nn.machine import available_bytes
-from attnscope.nn.presets import PRESETS, PUBLISHED
 from attnscope.outside import open_outside
 from attnscope.records.plans import Pace, Plan, PresetRow
 from attnscope.schemes.norms import NORMS

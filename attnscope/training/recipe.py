@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from attnscope.errors import RecipeError, meant, shown
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.config_checks import ID_LISTS, ignored_choices
+from attnscope.nn import ModelConfig, ignored_choices
+from attnscope.nn.config_checks import ID_LISTS
 from attnscope.outside import parse_toml
 from attnscope.records.models import Form
 from attnscope.records.sites import Stack, is_head_label

@@ -42,8 +42,8 @@ from attnscope.models.opening import (
     read_source_config,
     source_folder,
 )
-from attnscope.nn.building import build_own, unfilled_own
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig, build_own
+from attnscope.nn.building import unfilled_own
 from attnscope.nn.machine import refuse_too_large
 from attnscope.nn.own_module import OwnModule
 from attnscope.outside import as_object, read_json

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from attnscope.counting import plural
 from attnscope.errors import LoadError, UserError
-from attnscope.models.cost import own_cost
-from attnscope.nn.config import count_parameters
+from attnscope.models import own_cost
+from attnscope.nn import count_parameters
 from attnscope.outside import as_object, read_json, read_toml_text
 from attnscope.records.runs import (
     Evaluated,

@@ -40,12 +40,12 @@ from torch.nn.utils import parametrize
 from attnscope.codec import Caps, Codec
 from attnscope.errors import LoadError, RecipeError
 from attnscope.models.checkpoint import LowRankChanges, low_rank_sum, read_model_folder
+from attnscope.nn import Transformer
 from attnscope.nn.layers import CrossAttention, Norm, SelfAttention
 from attnscope.nn.machine import exact
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.scores import sites_with_spans
 from attnscope.nn.spans import START_LOG_ALPHA, open_probability, sample_gates, settled_gates
-from attnscope.nn.transformer import Transformer
 from attnscope.outside import open_outside, open_to_append
 from attnscope.records.models import Form
 from attnscope.records.runs import UPDATE_BINS, Inspection, InspectionHistory, Numbers

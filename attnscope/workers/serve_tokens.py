@@ -10,8 +10,7 @@ from typing import Any
 from attnscope.analysis.one_head import nearest_pieces
 from attnscope.errors import UserError
 from attnscope.last_made import LastMade
-from attnscope.models import Model
-from attnscope.models.own import OwnNetwork
+from attnscope.models import Model, OwnNetwork
 from attnscope.paths import resources_folder
 from attnscope.records.messages import Progress
 from attnscope.records.requests import Reply

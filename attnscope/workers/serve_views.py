@@ -27,7 +27,8 @@ from attnscope.last_made import LastMade
 from attnscope.models.inputs import joined_text, picture, picture_of_tokens, picture_under
 from attnscope.models.model import N_CONTINUE, Look, Model
 from attnscope.models.network import kl_nats
-from attnscope.nn.long_work import is_heard, stop_if_unwanted, tell
+from attnscope.nn import stop_if_unwanted, tell
+from attnscope.nn.long_work import is_heard
 from attnscope.records.importance import PartsDone
 from attnscope.records.interventions import Interventions, UseMask
 from attnscope.records.maps import (

@@ -27,7 +27,7 @@ from PySide6.QtCore import QObject, QThread, Signal
 
 from attnscope.collector import collector_resting
 from attnscope.crash import CrashWriter
-from attnscope.nn.long_work import progress_heard, stoppable
+from attnscope.nn import progress_heard, stoppable
 from attnscope.records.messages import Failed, HeadsShown, Progress, Ready, ShowHeads, Traced
 from attnscope.records.requests import Reply, Request
 from attnscope.records.tiles import ReadCell, RefineGrids, ShowEdges, ShowTile, TileReply, TileRequest

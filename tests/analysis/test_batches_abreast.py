@@ -23,7 +23,7 @@ from attnscope.analysis.word_alignment import measure_alignment
 from attnscope.analysis.words import AlignedPair
 from attnscope.errors import Stopped
 from attnscope.models import Model
-from attnscope.nn.long_work import stop_if_unwanted, stoppable
+from attnscope.nn import stop_if_unwanted, stoppable
 from attnscope.records.findings import AlignmentTable, SyntaxTable
 from attnscope.records.measures import HeadTable
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from attnscope.analysis.influence import Pipes, StreamLevel, flow_values, flows_to, maximum_flow
-from attnscope.nn.long_work import Stopped, stoppable
+from attnscope.errors import Stopped
+from attnscope.nn import stoppable
 from attnscope.records.tokens import Token
 
 _UNITS = 10**9

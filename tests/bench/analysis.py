@@ -12,10 +12,8 @@ from attnscope.analysis.importance import measure_importance
 from attnscope.analysis.influence import rollout
 from attnscope.analysis.model_adapter import QuietProbe, own_subject
 from attnscope.counting import plural
-from attnscope.models import Model, ModelCard
-from attnscope.models.own import OwnNetwork
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import build_transformer
+from attnscope.models import Model, ModelCard, OwnNetwork
+from attnscope.nn import ModelConfig, build_transformer
 from attnscope.text.tokenizer import train_tokenizer
 from bench.ratios import time_ratios
 from bench.report import Measurement, median_of, percentile

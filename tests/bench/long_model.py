@@ -9,9 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from attnscope.models import ModelCard, write_model_folder
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.presets import PRESETS
-from attnscope.nn.transformer import Transformer, build_transformer
+from attnscope.nn import PRESETS, ModelConfig, Transformer, build_transformer
 from attnscope.text.tokenizer import train_tokenizer
 
 N_TOKENS = 32_768

@@ -25,12 +25,10 @@ import torch
 
 from attnscope.counting import plural
 from attnscope.errors import UserError
-from attnscope.models import Model, ModelCard, load
+from attnscope.models import Model, ModelCard, OwnNetwork, load
 from attnscope.models.huggingface.library import import_transformers
-from attnscope.models.own import OwnNetwork
+from attnscope.nn import PRESETS, build_transformer
 from attnscope.nn.machine import choose_device
-from attnscope.nn.presets import PRESETS
-from attnscope.nn.transformer import build_transformer
 from attnscope.records.outputs import WriteSettings
 from attnscope.text.tokenizer import train_tokenizer
 from attnscope.training.descent import quickest_way, ways_up_to

@@ -8,11 +8,11 @@ import pytest
 from hf_folders import make, save_folder
 from hub_server import Hub, status
 
-from attnscope.errors import LoadError
+from attnscope.errors import LoadError, Stopped
 from attnscope.hub.fetching import ask_hub, fetch
 from attnscope.hub.shelf import cached_snapshot, carried_folder, shelf_rows
 from attnscope.models import load
-from attnscope.nn.long_work import Stopped, progress_heard, stoppable
+from attnscope.nn import progress_heard, stoppable
 
 pytest.importorskip("transformers")
 

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from attnscope.labs import LABS
-from attnscope.nn.config import count_parameters
-from attnscope.nn.presets import PRESETS
+from attnscope.nn import PRESETS, count_parameters
 
 LAB = LABS["Embeddings and dropout"]
 SIZES = tuple(2**k for k in range(3, 13))

@@ -8,7 +8,7 @@ import torch
 
 from attnscope.fields import fields_of
 from attnscope.labs import LABS
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig
 from attnscope.schemes.positions import POSITIONS
 
 BY_DISTANCE = LABS["Bias or rotation by distance"]

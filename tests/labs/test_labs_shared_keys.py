@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from attnscope.labs import LABS
-from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.transformer import Transformer
+from attnscope.nn import ModelConfig, Transformer, count_parameters
 
 LAB = LABS["Heads and their keys"]
 

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from attnscope.models.writing.writer import count_right, write_rows
-from attnscope.nn.building import build_own
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig, build_own
 
 BODIES = (
     {"body": "gru", "has_attention": False, "tie_embeddings": False},

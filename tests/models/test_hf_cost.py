@@ -8,8 +8,7 @@ import torch
 from hf_folders import bert_tokenizer, byte_tokenizer, make, save_folder, save_picture, seq2seq_tokenizer
 from torch.utils.flop_counter import FlopCounterMode
 
-from attnscope.models import load
-from attnscope.models.cost import count_cost
+from attnscope.models import count_cost, load
 
 pytestmark = pytest.mark.slow
 

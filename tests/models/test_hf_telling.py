@@ -10,7 +10,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from attnscope.models import load
 from attnscope.models.huggingface import tokenizer_files
-from attnscope.nn.long_work import progress_heard, tell, tell_and_wait
+from attnscope.nn import progress_heard, tell, tell_and_wait
 
 
 def tiny_folder(folder: Path) -> Path:

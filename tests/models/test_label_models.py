@@ -12,11 +12,9 @@ from attnscope.analysis.batches import build_batches
 from attnscope.analysis.influence import trace_levels
 from attnscope.analysis.model_adapter import own_subject, subject_of
 from attnscope.errors import LoadError, UserError
-from attnscope.models import Model, read_model_folder
-from attnscope.models.cost import count_cost
-from attnscope.models.own import OwnNetwork
+from attnscope.models import Model, OwnNetwork, count_cost, read_model_folder
 from attnscope.models.pruning import prune
-from attnscope.nn.building import build_own
+from attnscope.nn import build_own
 from attnscope.nn.masks import graph_mask
 from attnscope.records.sites import GateTable, is_self_attention
 from attnscope.text.tasks import make_task

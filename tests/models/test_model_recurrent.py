@@ -17,11 +17,10 @@ from attnscope.analysis.one_head import head_circuit, site_spectrum
 from attnscope.analysis.positions import position_tables
 from attnscope.analysis.rank_collapse import rank_collapse
 from attnscope.errors import RecipeError, UserError
-from attnscope.models import Model
-from attnscope.models.cost import own_cost
+from attnscope.models import Model, own_cost
 from attnscope.models.pruning import prune_module
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig
 from attnscope.nn.masks import Dense
 from attnscope.records.interventions import CopyPattern, MakeMean, MakeUniform, RemoveEdge
 from attnscope.records.outputs import WriteSettings

@@ -9,11 +9,10 @@ from tiny_models import SENTENCE, target_of, tiny_model
 
 import attnscope as at
 from attnscope.errors import UserError
-from attnscope.models import Model
-from attnscope.models.cost import own_cost
+from attnscope.models import Model, own_cost
 from attnscope.models.pruning import prune_module
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig
 from attnscope.nn.masks import graph_mask
 from attnscope.records.interventions import MakeUniform, RemoveEdge
 from attnscope.records.sites import HeadRef

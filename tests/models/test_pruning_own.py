@@ -11,8 +11,7 @@ from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
 from attnscope.cli.main import main
 from attnscope.errors import SaveError, UserError
-from attnscope.models import Model, load
-from attnscope.models.own import OwnNetwork
+from attnscope.models import Model, OwnNetwork, load
 from attnscope.models.pruning import (
     compare_speed,
     original_heads,
@@ -23,8 +22,7 @@ from attnscope.models.pruning import (
     require_proof,
     shapes_of,
 )
-from attnscope.nn.cache import KeyValueCache
-from attnscope.nn.config import count_parameters
+from attnscope.nn import KeyValueCache, count_parameters
 from attnscope.records.importance import PruningProof, PruningReport
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.trace import load_trace

@@ -17,8 +17,7 @@ from attnscope.analysis.importance import head_pairs, learn_gates
 from attnscope.analysis.influence import relevance, rollout
 from attnscope.analysis.model_adapter import subject_of
 from attnscope.analysis.rank_collapse import rank_collapse
-from attnscope.models import Model
-from attnscope.models.own import OwnNetwork
+from attnscope.models import Model, OwnNetwork
 from attnscope.nn import attention
 from attnscope.records.interventions import CopyPattern, MakeMean, MakeUniform, RemoveEdge
 from attnscope.records.outputs import WriteSettings

@@ -7,8 +7,7 @@ import torch
 
 import attnscope
 from attnscope.errors import RecipeError
-from attnscope.nn.building import build_own
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig, build_own
 from attnscope.nn.layers import Norm
 from attnscope.records.runs import Started
 from attnscope.training import Recipe, TrainingRun, parse_recipe

@@ -14,15 +14,11 @@ from tiny_models import FRENCH, SENTENCE, tiny_model
 import attnscope as at
 from attnscope.analysis.attribution import attribute_logits
 from attnscope.errors import UserError
-from attnscope.models.cost import BatchShape, activation_bytes, own_cost
-from attnscope.models.own import OwnNetwork
+from attnscope.models import BatchShape, OwnNetwork, activation_bytes, own_cost
 from attnscope.models.pruning import prune_module
 from attnscope.models.writing.translating import translate_texts
-from attnscope.nn.building import build_own
-from attnscope.nn.cache import KeyValueCache
-from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.nn import KeyValueCache, ModelConfig, build_own, build_transformer, count_parameters
 from attnscope.nn.copying import N_DIGITS, UNKNOWN_ID, copied_pieces, ids_of, joined_logits, with_ids
-from attnscope.nn.transformer import build_transformer
 from attnscope.records.sites import HeadRef
 from attnscope.schemes.scores import SCORES
 from attnscope.training import parse_recipe

@@ -14,11 +14,9 @@ from tiny_models import SENTENCE, target_of, tiny_model
 import attnscope as at
 from attnscope.analysis.model_adapter import own_subject
 from attnscope.errors import UserError
-from attnscope.models.cost import BatchShape, activation_bytes, own_cost
+from attnscope.models import BatchShape, activation_bytes, own_cost
 from attnscope.models.pruning import prune_module
-from attnscope.nn.building import build_own
-from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.transformer import build_transformer
+from attnscope.nn import ModelConfig, build_own, build_transformer, count_parameters
 from attnscope.records.sites import tokens_of_site
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.scores import SCORES

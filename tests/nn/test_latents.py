@@ -14,12 +14,9 @@ from tiny_models import SENTENCE, tiny_model
 import attnscope as at
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError, UserError
-from attnscope.models.cost import BatchShape, activation_bytes, own_cost
-from attnscope.models.own import OwnNetwork
+from attnscope.models import BatchShape, OwnNetwork, activation_bytes, own_cost
 from attnscope.models.pruning import prune_module
-from attnscope.nn.building import build_own
-from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.transformer import build_transformer
+from attnscope.nn import ModelConfig, build_own, build_transformer, count_parameters
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.scores import SCORES
 from attnscope.training.objectives import Batch, loss_sum

@@ -9,10 +9,9 @@ from tiny_models import SENTENCE, tiny_model
 
 import attnscope as at
 from attnscope.errors import RecipeError, UserError
-from attnscope.models.cost import own_cost
+from attnscope.models import own_cost
+from attnscope.nn import ModelConfig, build_own, count_parameters
 from attnscope.nn.block import Experts, balances
-from attnscope.nn.building import build_own
-from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.layers import activate, block_shape
 
 SIZES = {

@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from attnscope.models.cost import BatchShape, activation_bytes
-from attnscope.nn.building import build_own
-from attnscope.nn.config import ModelConfig
+from attnscope.models import BatchShape, activation_bytes
+from attnscope.nn import ModelConfig, build_own
 from attnscope.training.objectives import Batch, loss_sum
 
 B, T, V = 3, 40, 300

@@ -3,9 +3,7 @@
 import pytest
 import torch
 
-from attnscope.nn.cache import KeyValueCache
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import Transformer
+from attnscope.nn import KeyValueCache, ModelConfig, Transformer
 
 
 def decoder(fill_with_ramp, **choices) -> Transformer:

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from attnscope.errors import RecipeError
-from attnscope.nn.config import ModelConfig, check_fits, count_parameters
-from attnscope.nn.transformer import Transformer
+from attnscope.nn import ModelConfig, Transformer, check_fits, count_parameters
 
 PLAIN = {"form": "decoder", "vocab_size": 100}
 

@@ -3,8 +3,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from attnscope.nn import masks
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig, masks
 from attnscope.nn.masks import Intervals, MaskRule, RemovedCells, build_rule
 from attnscope.nn.self_masks import build_self_mask
 

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from attnscope.errors import RecipeError
-from attnscope.nn.building import build_own
-from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.nn import ModelConfig, build_own, count_parameters
 from attnscope.nn.embedding_and_head import patch_numbers
 
 

@@ -7,9 +7,9 @@ from slow_recurrent import SlowRecurrent, next_state
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
 from attnscope.errors import RecipeError, UserError
-from attnscope.models.cost import own_cost
+from attnscope.models import own_cost
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter
-from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.nn import ModelConfig, count_parameters
 from attnscope.records.sites import require_heads
 
 CHO = {"body": "gru", "feeds_context": True, "has_attention": False, "score": "additive"}

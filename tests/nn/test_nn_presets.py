@@ -1,9 +1,7 @@
 import pytest
 import torch
 
-from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.presets import PRESETS, PUBLISHED
-from attnscope.nn.transformer import Transformer
+from attnscope.nn import PRESETS, PUBLISHED, ModelConfig, Transformer, count_parameters
 
 pytestmark = pytest.mark.slow
 

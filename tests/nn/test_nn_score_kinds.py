@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
+from attnscope.nn import ModelConfig
 from attnscope.nn.attention import attend, attend_by_sums, row_lse
-from attnscope.nn.config import ModelConfig
 from attnscope.nn.edits import CopiedPattern, Edits
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import OffsetBias, ScoreRule, Scoring, additive_scores, scores

@@ -7,7 +7,7 @@ import torch
 from tiny_models import tiny_model
 
 from attnscope.models import load
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig
 from attnscope.nn.masks import (
     PATTERNS,
     Edges,

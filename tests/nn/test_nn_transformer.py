@@ -5,9 +5,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig, Transformer, build_transformer, empty_own
 from attnscope.nn.layers import Norm
-from attnscope.nn.transformer import Transformer, build_transformer, empty_transformer
 
 FORMS = ["encoder", "decoder", "encoder-decoder"]
 POSITIONS = ["sinusoidal", "learned", "rotary", "none"]
@@ -153,7 +152,7 @@ def test_that_gates_of_one_change_nothing(fill_with_ramp):
 
 def test_that_the_sites_are_encoder_then_decoder_then_cross():
     config = replace(TINY, form="encoder-decoder", n_layers=1, n_decoder_layers=2, n_kv_heads=2)
-    sites = empty_transformer(config).sites()
+    sites = empty_own(config).sites()
     keys = [("encoder", 0), ("decoder", 0), ("decoder", 1), ("cross", 0), ("cross", 1)]
     assert [site.key for site in sites] == keys
     assert {(site.n_heads, site.n_kv_heads) for site in sites} == {(4, 2)}
@@ -209,7 +208,7 @@ def test_that_a_post_norm_model_starts_with_xavier_bounds_for_each_matrix():
 def test_that_tables_are_not_saved_and_come_back_after_an_empty_start(position, assert_close):
     model = build_transformer(replace(TINY, position=position), 0)
     assert not any("rotary" in name or "sinus" in name for name in model.state_dict())
-    again = empty_transformer(model.config)
+    again = empty_own(model.config)
     again.load_state_dict(model.state_dict())
     ids = some_ids(1, 12)
     assert_close(run(again, ids), run(model, ids), atol=0)

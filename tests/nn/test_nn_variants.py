@@ -7,11 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnscope.nn import attention
-from attnscope.nn.cache import KeyValueCache
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import KeyValueCache, ModelConfig, Transformer, attention, build_transformer
 from attnscope.nn.masks import graph_mask
-from attnscope.nn.transformer import Transformer, build_transformer
 
 ATOL = 2e-5  # two layers' worth of float32 sums of at most 24 terms near 1
 N = 13

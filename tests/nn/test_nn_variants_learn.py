@@ -6,8 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import build_transformer
+from attnscope.nn import ModelConfig, build_transformer
 
 N_PIECES, HALF = 12, 6
 SMALL = {

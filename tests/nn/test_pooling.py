@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import RecipeError
-from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.nn import ModelConfig, Transformer, build_transformer, count_parameters
 from attnscope.nn.layers import Projection
 from attnscope.nn.masks import MaskRule, build_rule
 from attnscope.nn.pooling import AttentionPool, Matching, make_summary, pooled_evenly, sentence_reach
-from attnscope.nn.transformer import Transformer, build_transformer
 from attnscope.records.sites import NO_GATES
 from attnscope.trace import TraceProbe
 

@@ -10,12 +10,9 @@ from tiny_models import SENTENCE, target_of, tiny_model
 
 import attnscope as at
 from attnscope.errors import RecipeError
-from attnscope.nn import dropping
+from attnscope.nn import ModelConfig, Transformer, build_own, count_parameters, dropping
 from attnscope.nn.block import additions_of, through_reversible
-from attnscope.nn.building import build_own
-from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.masks import build_rule
-from attnscope.nn.transformer import Transformer
 
 SIZES = {
     "vocab_size": 13, "d_model": 16, "n_layers": 3, "n_heads": 4, "n_kv_heads": 2, "d_ff": 10,

@@ -12,8 +12,7 @@ from tiny_models import SENTENCE, target_of, tiny_model
 import attnscope as at
 from attnscope.errors import RecipeError, UserError
 from attnscope.models.pruning import prune_module
-from attnscope.nn.building import build_own
-from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.nn import ModelConfig, build_own, count_parameters
 from attnscope.training import parse_recipe
 
 SIZES = {

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnscope.nn import attention
+from attnscope.errors import Stopped
+from attnscope.nn import attention, stop_if_unwanted, stoppable
 from attnscope.nn.attention import attend
 from attnscope.nn.edits import Call
-from attnscope.nn.long_work import Stopped, stop_if_unwanted, stoppable
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ScoreRule
 from attnscope.records.sites import NO_GATES, Site

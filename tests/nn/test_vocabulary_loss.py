@@ -6,9 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from attnscope.nn import vocabulary_loss
-from attnscope.nn.building import build_own
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig, build_own, vocabulary_loss
 from attnscope.nn.vocabulary_loss import cross_entropy_sum
 
 pytestmark = pytest.mark.slow

@@ -13,8 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.transformer import Transformer
+from attnscope.nn import ModelConfig, Transformer, count_parameters
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from torch.autograd.functional import jacobian
 from attnscope.analysis.rank_collapse import residual_ratio as engine_ratio
 from attnscope.counting import format_number
 from attnscope.labs import LABS
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig
 from attnscope.nn.scores import apply_rotary
 from attnscope.schemes.positions import POSITIONS
 

@@ -8,7 +8,7 @@ import torch
 
 from attnscope.fields import fields_of
 from attnscope.labs import LABS
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig
 from attnscope.nn.self_masks import build_self_mask
 
 LAB = LABS["Masks as structure"]

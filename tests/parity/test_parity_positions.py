@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import Transformer
+from attnscope.nn import ModelConfig, Transformer
 from attnscope.schemes.positions import POSITIONS
 
 transformers = pytest.importorskip("transformers")
@@ -118,8 +117,7 @@ def test_that_slopes_are_those_of_bloom(n_heads, assert_close):
     ],
 )
 def test_that_t5_presets_have_as_many_parameters_as_the_library(preset, library):
-    from attnscope.nn.config import count_parameters
-    from attnscope.nn.presets import PRESETS
+    from attnscope.nn import PRESETS, count_parameters
 
     with torch.device("meta"):
         theirs = transformers.T5ForConditionalGeneration(transformers.T5Config(vocab_size=32_128, **library))

@@ -5,8 +5,7 @@ import pytest
 import torch
 from slow_recurrent import SlowRecurrent
 
-from attnscope.nn.building import build_own, empty_own
-from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.nn import ModelConfig, build_own, count_parameters, empty_own
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.trace import GateProbe, TraceProbe
 from attnscope.trace.record import site_weights

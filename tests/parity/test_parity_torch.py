@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig, Transformer
 from attnscope.nn.masks import build_rule
-from attnscope.nn.transformer import Transformer
 
 pytestmark = pytest.mark.slow
 

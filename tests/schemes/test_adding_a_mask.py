@@ -10,8 +10,8 @@ from tiny_models import SENTENCE, tiny_model
 
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
-from attnscope.models.cost import own_cost
-from attnscope.nn.config import ModelConfig
+from attnscope.models import own_cost
+from attnscope.nn import ModelConfig
 from attnscope.schemes import masks
 from attnscope.schemes.masks import MASKS, Mask
 from attnscope.schemes.registry import schemes_of

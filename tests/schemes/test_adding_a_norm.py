@@ -8,9 +8,8 @@ import torch
 from added_files import look_also_in
 
 from attnscope.errors import RecipeError
-from attnscope.models.cost import BatchShape, activation_bytes
-from attnscope.nn.building import build_own
-from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.models import BatchShape, activation_bytes
+from attnscope.nn import ModelConfig, build_own, count_parameters
 from attnscope.schemes import norms
 from attnscope.schemes.norms import NORMS, NormScheme
 from attnscope.schemes.registry import schemes_of

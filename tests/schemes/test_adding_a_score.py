@@ -15,9 +15,8 @@ from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.fields import fields_of
 from attnscope.labs import LABS, find_labs
-from attnscope.models.cost import BatchShape, activation_bytes, own_cost
-from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.transformer import build_transformer
+from attnscope.models import BatchShape, activation_bytes, own_cost
+from attnscope.nn import ModelConfig, build_transformer, count_parameters
 from attnscope.schemes import scores
 from attnscope.schemes.registry import schemes_of
 from attnscope.schemes.scores import SCORES, Score

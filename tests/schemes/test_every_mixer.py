@@ -20,13 +20,10 @@ from attnscope.analysis.model_reading import ask_model
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError, UserError
 from attnscope.fields import with_values
-from attnscope.models.cost import BatchShape, activation_bytes, own_cost
-from attnscope.nn.building import build_own
-from attnscope.nn.cache import KeyValueCache
-from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.models import BatchShape, activation_bytes, own_cost
+from attnscope.nn import KeyValueCache, ModelConfig, build_own, build_transformer, count_parameters
 from attnscope.nn.masks import build_rule
 from attnscope.nn.mixing import recur
-from attnscope.nn.transformer import build_transformer
 from attnscope.questions import QUESTIONS
 from attnscope.schemes.mixers import MIXERS
 from attnscope.training.objectives import Batch, loss_sum

@@ -13,13 +13,9 @@ from public_models import VARIANTS
 from tiny_models import SENTENCE, target_of, tiny_model
 
 import attnscope as at
-from attnscope.models import Model
-from attnscope.models.cost import BatchShape, activation_bytes, own_cost
+from attnscope.models import BatchShape, Model, activation_bytes, own_cost
 from attnscope.models.pruning import prune_module
-from attnscope.nn.building import build_own
-from attnscope.nn.cache import KeyValueCache
-from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.transformer import build_transformer
+from attnscope.nn import KeyValueCache, ModelConfig, build_own, build_transformer, count_parameters
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES

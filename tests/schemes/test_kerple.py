@@ -9,8 +9,7 @@ from slow_site import filled, seen_and_slow
 from tiny_models import tiny_model
 
 from attnscope.analysis.positions import position_tables
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import build_transformer
+from attnscope.nn import ModelConfig, build_transformer
 from attnscope.schemes.positions import POSITIONS
 
 SIZES = {

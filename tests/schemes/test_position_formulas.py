@@ -10,8 +10,7 @@ from slow_site import filled, seen_and_slow
 
 from attnscope.analysis.positions import position_checks, position_tables
 from attnscope.figures.paint_formula import parse_formula
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import Transformer
+from attnscope.nn import ModelConfig, Transformer
 from attnscope.schemes.positions import POSITIONS
 
 N, D, HEADS, REACH, BUCKETS = 11, 16, 4, 6, 8

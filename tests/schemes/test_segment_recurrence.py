@@ -11,8 +11,8 @@ from slow_site import filled
 from tiny_models import SENTENCE, tiny_model
 
 from attnscope.errors import RecipeError
-from attnscope.models.cost import own_cost
-from attnscope.nn.config import ModelConfig
+from attnscope.models import own_cost
+from attnscope.nn import ModelConfig
 from attnscope.nn.scores import RelativeBias
 from attnscope.nn.self_masks import Segments, build_self_mask
 from attnscope.schemes.positions import POSITIONS

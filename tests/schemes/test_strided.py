@@ -7,9 +7,8 @@ from tiny_models import SENTENCE, tiny_model
 
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
-from attnscope.models.cost import own_cost
-from attnscope.nn import attention
-from attnscope.nn.config import ModelConfig
+from attnscope.models import own_cost
+from attnscope.nn import ModelConfig, attention
 from attnscope.nn.masks import Sparse
 from attnscope.nn.self_masks import build_self_mask
 

@@ -10,9 +10,8 @@ from tiny_models import tiny_model
 
 from attnscope.analysis.positions import position_tables
 from attnscope.errors import RecipeError
-from attnscope.models.cost import own_cost
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import build_transformer
+from attnscope.models import own_cost
+from attnscope.nn import ModelConfig, build_transformer
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
 

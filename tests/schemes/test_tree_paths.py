@@ -9,8 +9,7 @@ from tiny_models import SENTENCE, tiny_model
 
 from attnscope.analysis.attribution import attribute_logits
 from attnscope.errors import RecipeError
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import build_transformer
+from attnscope.nn import ModelConfig, build_transformer
 from attnscope.schemes.positions import POSITIONS
 from attnscope.training import parse_recipe
 from attnscope.training.data import prepare

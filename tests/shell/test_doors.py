@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[2]
-MOST = 351
+MOST = 338
 """May only be lowered: whoever rebuilds the inside has so many names to keep."""
 
 

@@ -12,8 +12,7 @@ from pytestqt.qtbot import QtBot
 from attnscope.cli.main import main
 from attnscope.cli.terminal import json_text
 from attnscope.errors import UserError
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import build_transformer
+from attnscope.nn import ModelConfig, build_transformer
 from bench import tracing
 from bench.child import told_by
 from bench.curves import measure_curves

@@ -20,8 +20,7 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.analysis import corpus
 from attnscope.errors import UserError
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import build_transformer
+from attnscope.nn import ModelConfig, build_transformer
 from attnscope.records.messages import Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import LongMap, MapTile, ShowTile, TileShown

@@ -8,8 +8,7 @@ import pytest
 
 from attnscope.cli import main as cli
 from attnscope.models import ModelCard, write_model_folder
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import build_transformer
+from attnscope.nn import ModelConfig, build_transformer
 from attnscope.text.tokenizer import train_tokenizer
 
 PLACE = ("--view", "difference", "--stack", "encoder", "--layer", "1", "--head", "0")

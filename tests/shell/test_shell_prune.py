@@ -9,8 +9,7 @@ from tiny_models import FORMS, FRENCH, SENTENCE, target_of, tiny_model
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnscope.cli.main import main
-from attnscope.models import load
-from attnscope.models.cost import count_cost
+from attnscope.models import count_cost, load
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ import torch
 
 from attnscope.errors import RecipeError
 from attnscope.models import load, read_model_folder
-from attnscope.nn.building import build_own
-from attnscope.nn.config import count_parameters
+from attnscope.nn import build_own, count_parameters
 from attnscope.records.outputs import Comparison, Output
 from attnscope.records.runs import Evaluated
 from attnscope.records.sites import Gates

@@ -12,7 +12,7 @@ import torch
 from attnscope import paths
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
-from attnscope.nn.presets import PRESETS
+from attnscope.nn import PRESETS
 from attnscope.records.plans import Plan
 from attnscope.training import Recipe, parse_recipe, write_recipe
 from attnscope.training.paper import look_bytes, plan_recipe, preset_rows, step_flops

@@ -12,8 +12,7 @@ import torch
 import attnscope
 from attnscope.cli.main import main
 from attnscope.errors import LoadError, RecipeError
-from attnscope.nn.building import build_own
-from attnscope.nn.config import count_parameters
+from attnscope.nn import build_own, count_parameters
 from attnscope.nn.embedding_and_head import pointed
 from attnscope.text.corpora import read_spans
 from attnscope.text.tasks import make_task

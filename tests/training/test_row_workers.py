@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from attnscope.models.cost import BatchShape, activation_bytes, n_turns_of, rows_at_once
-from attnscope.nn.config import ModelConfig
+from attnscope.models import BatchShape, activation_bytes, n_turns_of, rows_at_once
+from attnscope.nn import ModelConfig
 from attnscope.records.runs import Finished, Step
 from attnscope.training import TrainingRun, parse_recipe
 from attnscope.training.descent import RowWorkers, Way, can_divide, core_groups, keep_way, kept_way

@@ -8,9 +8,7 @@ import torch
 from second_device import Watch, second_device
 
 from attnscope.models import read_model_folder
-from attnscope.nn import attention
-from attnscope.nn.building import build_own
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig, attention, build_own
 from attnscope.records.runs import Evaluated, Started, Step
 from attnscope.training import TrainingRun, objectives, optimizers, parse_recipe
 from attnscope.training.distributed import ALONE, SharedLoss

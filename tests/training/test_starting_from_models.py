@@ -9,8 +9,7 @@ import torch
 from attnscope.cli.main import main
 from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.models import ModelCard, load, read_model_folder, write_model_folder
-from attnscope.nn.building import build_own
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig, build_own
 from attnscope.records.runs import Started, Step
 from attnscope.training import TrainingRun, parse_recipe, train
 from attnscope.training.optimizers import build_optimizer, rate_share, set_learning_rate

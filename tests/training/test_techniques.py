@@ -10,10 +10,8 @@ import torch
 
 from attnscope.errors import RecipeError
 from attnscope.models import read_model_folder
-from attnscope.nn.building import build_own
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig, build_own, build_transformer
 from attnscope.nn.layers import Norm
-from attnscope.nn.transformer import build_transformer
 from attnscope.records.runs import UPDATE_BINS, Finished, Saved, Started, Step
 from attnscope.training import TrainingRun, parse_recipe, train, write_recipe
 from attnscope.training.data import prepare

@@ -10,8 +10,7 @@ import torch
 import attnscope
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
-from attnscope.nn.building import build_own
-from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.nn import ModelConfig, build_own, count_parameters
 from attnscope.records.runs import Evaluated
 from attnscope.training import Recipe, TrainingRun, parse_recipe
 from attnscope.training.data import prepare

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from attnscope.errors import RecipeError
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import build_transformer
+from attnscope.nn import ModelConfig, build_transformer
 from attnscope.text.tokenizer import train_tokenizer
 from attnscope.training import parse_recipe
 from attnscope.training.batches import (

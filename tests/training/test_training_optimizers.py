@@ -5,8 +5,7 @@ import torch
 from torch import nn
 
 from attnscope.errors import LoadError
-from attnscope.nn.building import build_own
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig, build_own
 from attnscope.training.optimizers import build_optimizer, restore_tensors, set_learning_rate, tensors_of
 from attnscope.training.parts import OptimizerPart
 

@@ -9,8 +9,7 @@ import torch
 
 import attnscope
 from attnscope.errors import LoadError, RecipeError
-from attnscope.nn.building import build_own
-from attnscope.nn.config import count_parameters
+from attnscope.nn import build_own, count_parameters
 from attnscope.shapes import N_ANGLES, N_NUMBERS, SHAPES, outline, shape_vectors
 from attnscope.text.pictures import read_vectors
 from attnscope.text.tasks import make_task

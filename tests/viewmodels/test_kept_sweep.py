@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from attnscope.models.cost import own_cost
-from attnscope.nn.config import count_parameters
+from attnscope.models import own_cost
+from attnscope.nn import count_parameters
 from attnscope.paths import resources_folder
 from attnscope.training import parse_recipe
 from attnscope.viewmodels.training import runs_compared as place

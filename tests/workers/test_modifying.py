@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnscope.nn.building import build_own
-from attnscope.nn.config import count_parameters
+from attnscope.nn import build_own, count_parameters
 from attnscope.records.experiments import ModifyFinding, ModifyQuestion
 from attnscope.records.modifications import MODIFICATIONS, of_group
 from attnscope.training.objectives import scored_logits

@@ -6,8 +6,9 @@ import pytest
 from session_samples import Desk, ref
 from worker_tools import traced_whole
 
+from attnscope.errors import Stopped
 from attnscope.models.huggingface.library import library_faults
-from attnscope.nn.long_work import Stopped, stoppable
+from attnscope.nn import stoppable
 from attnscope.paths import resources_folder
 from attnscope.records.messages import (
     HeadsShown,

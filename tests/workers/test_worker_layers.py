@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from worker_tools import ask
 
-from attnscope.nn.long_work import progress_heard, stoppable
+from attnscope.nn import progress_heard, stoppable
 from attnscope.records.messages import LoadModel, Progress, Reply, Traced, TraceText
 from attnscope.records.sites import HeadRef
 from attnscope.records.tiles import ShowEdges, ShowTile, TileShown

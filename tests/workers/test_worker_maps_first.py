@@ -6,7 +6,7 @@ import pytest
 from worker_tools import ask
 
 from attnscope.models import load, network
-from attnscope.nn.long_work import stop_if_unwanted, stoppable
+from attnscope.nn import stop_if_unwanted, stoppable
 from attnscope.records.messages import Failed, LoadModel, Traced, TraceText
 from attnscope.records.outputs import OutputWritten
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
@@ -73,7 +73,7 @@ def test_that_a_newer_text_stops_the_writing_between_two_tokens(
 def test_that_a_fault_in_writing_leaves_the_maps(
     engine: Engine, decoder: str, monkeypatch: pytest.MonkeyPatch, crashes: list[str]
 ) -> None:
-    from attnscope.models.own import OwnNetwork
+    from attnscope.models import OwnNetwork
 
     def fail(*_args: object, **_more: object) -> list[int]:
         raise MemoryError

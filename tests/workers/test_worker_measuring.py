@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from worker_tools import ask, save_tiny, train_to_end
 
-from attnscope.nn.long_work import stoppable
+from attnscope.nn import stoppable
 from attnscope.records.findings import (
     CardShown,
     Findings,

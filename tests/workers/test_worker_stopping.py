@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Slot
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, gates_off, ref
 
-from attnscope.nn.long_work import stoppable
+from attnscope.nn import stoppable
 from attnscope.records.importance import PruningTried, TryPruning
 from attnscope.records.messages import Failed, LoadModel, ModelLoaded, Reply, Traced, TraceText
 from attnscope.records.outputs import OutputWritten

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal, Slot
 from pytestqt.qtbot import QtBot
 
 from attnscope.errors import Stopped
-from attnscope.nn.long_work import stop_if_unwanted
+from attnscope.nn import stop_if_unwanted
 from attnscope.records.findings import MeasureHeads
 from attnscope.records.messages import (
     Failed,

@@ -5,7 +5,7 @@ import pytest
 from worker_tools import ask
 
 from attnscope.models import Model, load, network
-from attnscope.nn.long_work import progress_heard, stoppable
+from attnscope.nn import progress_heard, stoppable
 from attnscope.records.interventions import MakeUniform
 from attnscope.records.messages import LoadModel, Reply, Traced, TraceText
 from attnscope.records.sites import NO_GATES, Gates, HeadRef

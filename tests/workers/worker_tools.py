@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from attnscope.models import ModelCard, write_model_folder
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import build_transformer
+from attnscope.nn import ModelConfig, build_transformer
 from attnscope.records.messages import Reply, Request, Traced
 from attnscope.records.outputs import OutputWritten
 from attnscope.text.tokenizer import train_tokenizer

@@ -15,7 +15,7 @@ from attnscope.models.families.family import (
     Taking,
     Tensors,
 )
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig
 
 _BLOCK: Block = {
     "attention.qkv": tuple(f"attention.self.{part}" for part in ("query", "key", "value")),

@@ -16,7 +16,7 @@ from attnscope.models.families.family import (
     Tensors,
     separate_site,
 )
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig
 
 _BLOCK: Block = {
     "attention.qkv": tuple(f"attention.{part}_lin" for part in "qkv"),

@@ -24,7 +24,8 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.errors import LoadError
-from attnscope.nn.config import Activation, ModelConfig
+from attnscope.nn import ModelConfig
+from attnscope.nn.config import Activation
 from attnscope.records.sites import Site, SiteKey
 from attnscope.schemes.registry import Scheme
 

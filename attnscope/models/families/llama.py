@@ -18,7 +18,7 @@ from attnscope.models.families.family import (
     Tensors,
     separate_site,
 )
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig
 from attnscope.records.sites import SiteKey
 
 _BLOCK: Block = {

@@ -30,7 +30,8 @@ from attnscope.hub.shelf import (
     missing_library,
     whole_snapshot,
 )
-from attnscope.nn.long_work import Stopped, stop_if_unwanted, tell
+from attnscope.nn import stop_if_unwanted, tell
+from attnscope.nn.long_work import Stopped
 from attnscope.outside import as_object, read_json, regular_size
 from attnscope.records.models import DOWNLOAD_PREFIX, FetchStep, is_download, progress_words
 

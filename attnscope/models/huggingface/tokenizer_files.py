@@ -36,7 +36,7 @@ from tokenizers import Tokenizer as LibraryTokenizer
 
 from attnscope.errors import LoadError
 from attnscope.models.huggingface.library import contained_file, library_faults
-from attnscope.nn.long_work import tell_and_wait
+from attnscope.nn import tell_and_wait
 from attnscope.outside import as_object, read_json, read_outside, regular_size
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.safety import clean_text, empty_library, library_errors, without_panic_words

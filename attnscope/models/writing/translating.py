@@ -23,8 +23,7 @@ from attnscope.models.own import OwnNetwork
 from attnscope.models.passes import evaluating_tokens
 from attnscope.models.writing.writer import BeamSearch
 from attnscope.models.writing.written import what_else
-from attnscope.nn.cache import KeyValueCache
-from attnscope.nn.transformer import Transformer
+from attnscope.nn import KeyValueCache, Transformer
 from attnscope.records.outputs import WriteSettings
 from attnscope.records.sites import NO_GATES, Gates
 from attnscope.trace.record import GateProbe

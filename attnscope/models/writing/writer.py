@@ -36,9 +36,8 @@ from torch import Tensor
 from attnscope.models.inputs import Inputs
 from attnscope.models.network import Network, best_ids
 from attnscope.models.passes import evaluating_tokens
+from attnscope.nn import KeyValueCache, stop_if_unwanted
 from attnscope.nn.attention import Probe
-from attnscope.nn.cache import KeyValueCache
-from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.own_module import OwnModule
 from attnscope.records.outputs import BeamNode, BeamTree, NodeState
 from attnscope.records.tokens import Token, Tokens

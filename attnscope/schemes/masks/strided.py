@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from attnscope.schemes.masks.mask import Mask
 
 if TYPE_CHECKING:
-    from attnscope.nn.config import ModelConfig
+    from attnscope.nn import ModelConfig
 
 
 class Strided(Mask):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from attnscope.schemes.mixers.mixer import Mixer
 
 if TYPE_CHECKING:
-    from attnscope.nn.config import ModelConfig
+    from attnscope.nn import ModelConfig
 
 
 class Convolution(Mixer):

@@ -13,7 +13,7 @@ from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.registry import Scheme
 
 if TYPE_CHECKING:
-    from attnscope.nn.config import ModelConfig
+    from attnscope.nn import ModelConfig
 
 
 class Mixer(Scheme):

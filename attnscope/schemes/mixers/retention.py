@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from attnscope.schemes.mixers.mixer import Mixer
 
 if TYPE_CHECKING:
-    from attnscope.nn.config import ModelConfig
+    from attnscope.nn import ModelConfig
 
 CHUNK = 64
 """Tokens of a recurrence that are laid out pair by pair; before them stands their state."""

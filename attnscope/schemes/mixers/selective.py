@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from attnscope.schemes.mixers.retention import RecurrenceMixer
 
 if TYPE_CHECKING:
-    from attnscope.nn.config import ModelConfig
+    from attnscope.nn import ModelConfig
 
 
 class Selective(RecurrenceMixer):

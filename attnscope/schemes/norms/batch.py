@@ -13,7 +13,7 @@ from attnscope.schemes.norms.norm import NormScheme
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnscope.nn.config import ModelConfig
+    from attnscope.nn import ModelConfig
     from attnscope.nn.layers import Norm
 
 _MOMENTUM = 0.1

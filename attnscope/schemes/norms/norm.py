@@ -11,7 +11,7 @@ from attnscope.schemes.registry import Scheme
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnscope.nn.config import ModelConfig
+    from attnscope.nn import ModelConfig
     from attnscope.nn.layers import Norm
 
 

@@ -8,7 +8,7 @@ from attnscope.schemes.positions.scheme import BACK, BACK_NOTE, PositionScheme
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnscope.nn.config import ModelConfig
+    from attnscope.nn import ModelConfig
 
 
 class LinearBiases(PositionScheme):

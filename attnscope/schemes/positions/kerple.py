@@ -12,7 +12,7 @@ from attnscope.schemes.positions.scheme import PositionScheme
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-    from attnscope.nn.config import ModelConfig
+    from attnscope.nn import ModelConfig
 
 _LEAST = 0.01
 

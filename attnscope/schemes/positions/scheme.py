@@ -15,7 +15,7 @@ from attnscope.schemes.registry import Scheme
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-    from attnscope.nn.config import ModelConfig
+    from attnscope.nn import ModelConfig
 
 PLAIN_AXES = ("dimension", "position")
 BACK = ("head", "tokens back")

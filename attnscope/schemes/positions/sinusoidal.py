@@ -7,7 +7,7 @@ from attnscope.schemes.positions.scheme import PositionScheme
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnscope.nn.config import ModelConfig
+    from attnscope.nn import ModelConfig
 
 
 class Sinusoidal(PositionScheme):

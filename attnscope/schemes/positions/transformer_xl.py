@@ -18,7 +18,7 @@ from attnscope.schemes.scores import SCORES
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-    from attnscope.nn.config import ModelConfig
+    from attnscope.nn import ModelConfig
 
 _BASE = 10000.0
 

@@ -20,7 +20,7 @@ from attnscope.schemes.positions.scheme import PositionScheme
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnscope.nn.config import ModelConfig
+    from attnscope.nn import ModelConfig
 
 DECAY = 0.7
 _WIDTH = 8

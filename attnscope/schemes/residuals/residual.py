@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 from attnscope.schemes.registry import Scheme
 
 if TYPE_CHECKING:
-    from attnscope.nn.config import ModelConfig
+    from attnscope.nn import ModelConfig
 
 
 class Residual(Scheme):

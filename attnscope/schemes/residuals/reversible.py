@@ -12,7 +12,7 @@ from attnscope.schemes.norms import NORMS
 from attnscope.schemes.residuals.residual import Residual
 
 if TYPE_CHECKING:
-    from attnscope.nn.config import ModelConfig
+    from attnscope.nn import ModelConfig
 
 
 class Reversible(Residual):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from attnscope.schemes.scores.score import Score
 
 if TYPE_CHECKING:
-    from attnscope.nn.config import ModelConfig
+    from attnscope.nn import ModelConfig
 
 
 class Dot(Score):

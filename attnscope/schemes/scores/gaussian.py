@@ -14,7 +14,7 @@ from attnscope.schemes.scores.score import Score
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnscope.nn.config import ModelConfig
+    from attnscope.nn import ModelConfig
 
 
 class Gaussian(Score):

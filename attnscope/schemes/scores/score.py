@@ -17,7 +17,7 @@ from attnscope.schemes.registry import Scheme
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-    from attnscope.nn.config import ModelConfig
+    from attnscope.nn import ModelConfig
 
 Comparison = Literal["product", "additive", "kernel"]
 

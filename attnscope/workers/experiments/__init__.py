@@ -18,8 +18,8 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from attnscope.models import Model
-from attnscope.nn.config import ModelConfig, NormPlace, Position
-from attnscope.nn.transformer import Transformer, build_transformer
+from attnscope.nn import ModelConfig, Transformer, build_transformer
+from attnscope.nn.config import NormPlace, Position
 from attnscope.records.experiments import ExperimentNews, Question
 from attnscope.schemes.registry import module_names
 

@@ -16,8 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import build_transformer
+from attnscope.nn import ModelConfig, build_transformer
 from attnscope.records.experiments import (
     DISTANCES,
     READERS,

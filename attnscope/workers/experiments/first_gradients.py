@@ -17,10 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
+from attnscope.nn import ModelConfig, Transformer, build_transformer
 from attnscope.nn.block import Block
-from attnscope.nn.config import ModelConfig
 from attnscope.nn.layers import CrossAttention, FeedForward, SelfAttention
-from attnscope.nn.transformer import Transformer, build_transformer
 from attnscope.records.experiments import (
     PLACES,
     Drawing,

@@ -20,8 +20,7 @@ import torch
 
 from attnscope.analysis.metrics import bleu_of, count_ngrams
 from attnscope.models.writing.writer import write_rows
-from attnscope.nn.building import build_own
-from attnscope.nn.config import ModelConfig, count_parameters
+from attnscope.nn import ModelConfig, build_own, count_parameters
 from attnscope.nn.own_module import OwnModule
 from attnscope.records.experiments import ExperimentNews, ModifyFinding, ModifyQuestion, ModifyRow
 from attnscope.records.modifications import D_FF, Modification, of_group

@@ -31,7 +31,7 @@ from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.models import load
 from attnscope.models.model import Model
-from attnscope.nn.long_work import stop_if_unwanted
+from attnscope.nn import stop_if_unwanted
 from attnscope.records.experiments import ExperimentNews, ProbeFinding, ProbeLayer, ProbeQuestion, WordPiece
 from attnscope.records.measures import Share
 from attnscope.records.tokens import Token

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import torch
 from torch import Generator
 
-from attnscope.nn.transformer import Transformer
+from attnscope.nn import Transformer
 from attnscope.records.experiments import (
     SCHEMES,
     ExperimentNews,

@@ -23,8 +23,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from attnscope.nn.config import ModelConfig
-from attnscope.nn.transformer import Transformer, build_transformer
+from attnscope.nn import ModelConfig, Transformer, build_transformer
 from attnscope.records.experiments import (
     STEP_WAYS,
     ExperimentNews,

@@ -18,10 +18,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attnscope.nn import ModelConfig, Transformer, build_transformer
 from attnscope.nn.block import Block, additions_of
-from attnscope.nn.config import ModelConfig
 from attnscope.nn.masks import build_rule
-from attnscope.nn.transformer import Transformer, build_transformer
 from attnscope.records.experiments import (
     KEEPINGS,
     ExperimentNews,

@@ -16,7 +16,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn.utils import parameters_to_vector
 
-from attnscope.nn.transformer import Transformer
+from attnscope.nn import Transformer
 from attnscope.records.experiments import (
     WARMINGS,
     ExperimentNews,

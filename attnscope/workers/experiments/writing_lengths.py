@@ -17,8 +17,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from attnscope.models.writing.writer import RightTexts, count_right, write_rows
-from attnscope.nn.building import build_own
-from attnscope.nn.config import ModelConfig
+from attnscope.nn import ModelConfig, build_own
 from attnscope.nn.own_module import OwnModule
 from attnscope.records.experiments import (
     WRITERS,
