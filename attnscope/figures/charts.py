@@ -18,7 +18,7 @@ from attnscope.records.runs import UPDATE_BINS, InspectionHistory, Numbers, RunS
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.viewmodels.heads.pruning import CurveGroup, grouped
 from attnscope.viewmodels.session.head_measures import RANKING_NAMES
-from attnscope.viewmodels.training.recipe_text import told_apart
+from attnscope.viewmodels.training.recipe_text import without_shared_parts
 from attnscope.viewmodels.training.run_curves import AXES, typical_updates
 from attnscope.viewmodels.training.runs_compared import (
     PUBLISHED_BY,
@@ -329,7 +329,7 @@ def _chart(points: ScalingPoints, finished: Sequence[RunSummary], *, has_publish
     if points.law is not None:
         xs = np.geomspace(points.xs[0], points.xs[-1], 50)
         series.append(Series(name="", xs=xs, ys=points.law.at(xs), is_reference=True))
-    labels = told_apart(points.names)
+    labels = without_shared_parts(points.names)
     series.append(Series(name="", xs=points.xs, ys=points.losses, style="points", labels=labels))
     stated = points.law.words(points.scale) if points.law is not None else points.note
     return Chart(

@@ -7,7 +7,7 @@ import pytest
 
 from attnscope.figures.charts import scaling_charts
 from attnscope.records.runs import RunLines, RunSummary
-from attnscope.viewmodels.training.recipe_text import told_apart
+from attnscope.viewmodels.training.recipe_text import without_shared_parts
 from attnscope.viewmodels.training.runs_compared import (
     SCALES,
     PowerLaw,
@@ -123,9 +123,9 @@ def test_that_labels_leave_out_what_all_names_share_and_the_law_is_a_reference_t
 
 
 def test_that_names_stay_whole_where_nothing_would_be_left_or_two_would_be_one() -> None:
-    assert told_apart(["a", "a,b"]) == ("a", "a,b")
-    assert told_apart(["only"]) == ("only",)
-    assert told_apart(["w=1,s=0", "w=2,s=0"]) == ("w=1", "w=2")
+    assert without_shared_parts(["a", "a,b"]) == ("a", "a,b")
+    assert without_shared_parts(["only"]) == ("only",)
+    assert without_shared_parts(["w=1,s=0", "w=2,s=0"]) == ("w=1", "w=2")
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ def recipe_value_text(value: object) -> str:
     return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
-def told_apart(names: Sequence[str]) -> tuple[str, ...]:
+def without_shared_parts(names: Sequence[str]) -> tuple[str, ...]:
     """Names without the parts between commas that all of them share: `d_model=16,seed=0` is `d_model=16`.
 
     They stay whole where one would lose everything, or two would be the same.

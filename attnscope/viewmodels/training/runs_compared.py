@@ -16,7 +16,7 @@ from attnscope.outside import as_object, read_json
 from attnscope.paths import resources_folder
 from attnscope.records.arrays import frozen_array
 from attnscope.records.runs import RunSummary, loss_unit
-from attnscope.viewmodels.training.recipe_text import told_apart
+from attnscope.viewmodels.training.recipe_text import without_shared_parts
 from attnscope.viewmodels.training.run_curves import (
     UNKNOWN_SCALE,
     Axis,
@@ -225,7 +225,7 @@ def _is_wanted(name: str, drawing: Drawing) -> bool:
 
 def names_at_lines(shown: tuple[ShownRun, ...]) -> dict[ShownRun, str]:
     """What stands at the lines of each run: what tells its name apart from the others', cut where long."""
-    names = told_apart([run.name for run in shown])
+    names = without_shared_parts([run.name for run in shown])
     return {run: short(name) for run, name in zip(shown, names, strict=True)}
 
 

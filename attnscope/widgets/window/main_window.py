@@ -416,13 +416,9 @@ class MainWindow(QMainWindow):
         self.undoing = Undoing(session, self.view, self, actions, self.pages.labs)
         self.learning = Learning(self.pages, places, self.workspace, states, self.view, self._settings.tours)
         self._build_top_bar()
+        open_run = self.openings.open_run
         self._commands = Commands(
-            session,
-            self.view,
-            self,
-            open_run=self.openings.open_run,
-            edit_text=self._edit_text,
-            pruning=states.pruning,
+            session, self.view, self, open_run=open_run, edit_text=self._edit_text, pruning=states.pruning
         )
         self._figures = FigureCommands(
             session,
@@ -438,31 +434,14 @@ class MainWindow(QMainWindow):
         self.learning.toured.connect(kept_line.set_touring)
         self.learning.toured.connect(self.pages.explore.set_touring)
         self.status_bar.add_place(kept_line)
-        self.workspace.add_offers(lambda: lab_offers(self.pages.labs, self.view))
-        self.workspace.add_offers(self.learning.offers)
-        self.workspace.add_offers(PlacesOffered(self.pages, states, self.view).offers)
-        self.workspace.add_offers(lambda: ask_offers(states.asking, self.pages.explore.show_question))
-        self.workspace.scripts.add("compare", self.pages.compare.scripts)
+        self._fill_palette()
         self._lay_out()
-        told, view = session.changed, self.view.changed
-        when(self, self._show_actions, told.model, told.history, told.gates, told.selection, told.notice)
-        when(self, self._show_actions, told.traced, view.enlarged, view.folded)
-        when(self, self._show_title, told.model)
-        when(self, self._show_duration, view.page)
-        when(self, self._on_theme, view.theme)
-        fold_with_view(self.view, (self.top_bar, self.page_bar), self.pages)
-        when(self, self._show_dismiss, self.status_bar.work.state.changed)
-        QGuiApplication.styleHints().colorSchemeChanged.connect(self._on_system_theme_changed)
+        self._listen()
         self.set_theme(self._palette)
-        restore_geometry(self, self._settings)
-        restore_splitters(self.pages.splitters(), self._settings)
-        self.workspace.panels.restore(self._settings.panels)
-        if self._settings.is_maximised:
-            self.setWindowState(self.windowState() | Qt.WindowState.WindowMaximized)
+        self._restore()
         self.pages.show_page()
-        self._show_duration()
-        self._show_actions()
-        self._show_title()
+        for show in (self._show_duration, self._show_actions, self._show_title):
+            show()
         self._steady_focus = SteadyFocus(self)
         self._steady_focus.give(self.pages.explore.grid_panel.grid, self)  # so that L and Space are keys
 
@@ -587,6 +566,33 @@ class MainWindow(QMainWindow):
         right = column(learning.invitation, (self.pages, 1), self.banner, learning.bar, spacing=0)
         column((row(self.page_bar, (right, 1), spacing=0), 1), self.status_bar, on=centre, spacing=0)
         self.setCentralWidget(centre)
+
+    def _fill_palette(self) -> None:
+        pages, workspace = self.pages, self.workspace
+        workspace.add_offers(lambda: lab_offers(pages.labs, self.view))
+        workspace.add_offers(self.learning.offers)
+        workspace.add_offers(PlacesOffered(pages, self.states, self.view).offers)
+        workspace.add_offers(lambda: ask_offers(self.states.asking, pages.explore.show_question))
+        workspace.scripts.add("compare", pages.compare.scripts)
+
+    def _listen(self) -> None:
+        told, view = self._session.changed, self.view.changed
+        when(self, self._show_actions, told.model, told.history, told.gates, told.selection, told.notice)
+        when(self, self._show_actions, told.traced, view.enlarged, view.folded)
+        when(self, self._show_title, told.model)
+        when(self, self._show_duration, view.page)
+        when(self, self._on_theme, view.theme)
+        fold_with_view(self.view, (self.top_bar, self.page_bar), self.pages)
+        when(self, self._show_dismiss, self.status_bar.work.state.changed)
+        QGuiApplication.styleHints().colorSchemeChanged.connect(self._on_system_theme_changed)
+
+    def _restore(self) -> None:
+        """Size, splitters and panels as they were left."""
+        restore_geometry(self, self._settings)
+        restore_splitters(self.pages.splitters(), self._settings)
+        self.workspace.panels.restore(self._settings.panels)
+        if self._settings.is_maximised:
+            self.setWindowState(self.windowState() | Qt.WindowState.WindowMaximized)
 
     # Showing
 
