@@ -151,6 +151,9 @@ _SITE_BYTES, _TOKEN_BYTES = 1000, 100
 """What the header of a file of traces says of a site and of a token, at most."""
 PROGRAM_BYTES = 380 * 2**20
 """What a process that trains holds beside the parts of its model: Python, torch and what they set aside."""
+KERNEL_BYTES, _N_SHAPES_MADE = 230 * 2**20, 250
+"""What products in bfloat16 keep on a CPU where batches differ in length: code made for each shape, of a
+thousand shapes at most, so that it grows for so many steps. 200 to 210 MB measured."""
 _READ_BYTES = 20
 """Of each byte of a file: 1 MB of Shakespeare and 3 MB of pairs with vocabularies of thousands, measured."""
 _N_SAMPLED = 256
@@ -240,6 +243,12 @@ def has_ever_other_lengths(recipe: Recipe) -> bool:
     return recipe.data.kind != "text"
 
 
+def kernel_bytes(recipe: Recipe, device: torch.device) -> int:
+    """What is kept of code for the products of ever other shapes."""
+    is_made = device.type == "cpu" and uses_bfloat16(recipe, device) and has_ever_other_lengths(recipe)
+    return KERNEL_BYTES * min(recipe.training.n_steps, _N_SHAPES_MADE) // _N_SHAPES_MADE if is_made else 0
+
+
 def memory_parts(recipe: Recipe, device: torch.device) -> tuple[tuple[str, int], ...]:
     """What training takes at its largest moment, in bytes by part; on a GPU, what is there."""
     config, shape = recipe.model, shape_of(recipe, device, n_tokens=longest_tokens(recipe))
@@ -252,6 +261,7 @@ def memory_parts(recipe: Recipe, device: torch.device) -> tuple[tuple[str, int],
     keeps_blocks = device.type == "cpu" and not has_ever_other_lengths(recipe)
     parts = (
         ("the program and its libraries", PROGRAM_BYTES if device.type == "cpu" else 0),
+        ("code for each shape in bfloat16", kernel_bytes(recipe, device)),
         ("what it learns from", _READ_BYTES * file_bytes(recipe) if device.type == "cpu" else 0),
         ("weights", WEIGHT_BYTES * (n_all + n_added)),
         ("gradients", GRADIENT_BYTES * n_learned),

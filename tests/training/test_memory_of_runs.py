@@ -53,6 +53,12 @@ _RECIPES = {
         {"kind": "translation"},
         {"batch_size": 48},
     ),
+    "tagging in bfloat16": (
+        {"d_model": 64, "n_layers": 2, "n_heads": 4, "d_ff": 128, "max_tokens": 24},
+        {"kind": "task", "task": "tagging", "n_examples": 4000},
+        {"kind": "labels"},
+        {"batch_size": 64, "n_steps": 250, "evaluate_every": 250, "precision": "bfloat16"},
+    ),
     "in turns": (
         {**_MODEL, "n_layers": 8, "d_ff": 128, "d_model": 64, "max_tokens": 64},
         _TEXT,
