@@ -225,36 +225,16 @@ def run_batch(model: Model, batch: Sequence[NumberedInputs], probe: Probe) -> No
 def _run_own(module: OwnModule, batch: Sequence[NumberedInputs], probe: Probe) -> None:
     with evaluating_tokens(module, sum(one.inputs.n_tokens for one in batch)):
         ids, valid = _padded([one.inputs.patches or one.inputs.source.ids for one in batch], module)
-        if module.config.labels_texts:
-            _summarise(module, batch, ids, valid, probe)
-            return
-        if module.config.form == "decoder":
-            module.decode(ids, valid=valid, probe=probe)
-            return
-        memory = module.encode(ids, valid=valid, segments=_segments(batch, module), probe=probe)
-        targets = [one.inputs.target.ids for one in batch if one.inputs.target is not None]
-        if targets:
-            target_ids, target_valid = _padded(targets, module)
-            module.decode(target_ids, memory=memory, memory_valid=valid, valid=target_valid, probe=probe)
-
-
-def _summarise(
-    module: OwnModule,
-    batch: Sequence[NumberedInputs],
-    ids: Tensor,
-    valid: Tensor | None,
-    probe: Probe,
-) -> None:
-    """A pass of a model that tells labels."""
-    second = second_valid = None
-    if module.config.reads_pair:
-        # Random ids come without a second text: they are matched with themselves.
-        targets = [(one.inputs.target or one.inputs.source).ids for one in batch]
-        second, second_valid = _padded(targets, module)
-    segments = _segments(batch, module)
-    module.summarise(
-        ids, valid=valid, second=second, second_valid=second_valid, segments=segments, probe=probe
-    )
+        # Random ids come without a second text: those of a model of pairs are matched with themselves.
+        others = [
+            one.inputs.target or (one.inputs.source if module.config.reads_pair else None) for one in batch
+        ]
+        seconds = [other.ids for other in others if other is not None]
+        second, second_valid = _padded(seconds, module) if seconds else (None, None)
+        segments = _segments(batch, module)
+        module.told_from(
+            ids, second=second, valid=valid, second_valid=second_valid, segments=segments, probe=probe
+        )
 
 
 def _segments(batch: Sequence[NumberedInputs], module: OwnModule) -> Tensor | None:

@@ -273,16 +273,17 @@ def _loss(subject: Subject, batch: TokenBatch, gates: Gates) -> Counts:
 
 
 def _hits(subject: Subject, batch: TokenBatch, gates: Gates, is_whole: bool) -> Counts:
-    with subject.studying():
-        logits, labels, is_scored = scored_logits(subject, batch, gate_probe(subject, gates))
-        is_right = logits.argmax(dim=-1) == labels
-        hits = torch.zeros(is_scored.shape, device=is_right.device).masked_scatter(
-            is_scored, is_right.float()
-        )
-        n_hits = hits.sum(dim=1).cpu().double().numpy()
-    n_scored = _n_scored(batch)
+    n_hits, n_scored = _told_first(subject, batch, gates).sum(axis=1), _n_scored(batch)
     both = (n_hits == n_scored, np.ones(len(n_scored))) if is_whole else (n_hits, n_scored)
     return np.stack(both, axis=1).astype(np.float64)
+
+
+def _told_first(subject: Subject, batch: TokenBatch, gates: Gates) -> NDArray[np.bool_]:
+    """Where the right token is the most probable one: [n_texts, n_tokens]."""
+    with subject.studying():
+        logits, labels, is_scored = scored_logits(subject, batch, gate_probe(subject, gates))
+        is_right = torch.zeros_like(is_scored).masked_scatter(is_scored, logits.argmax(dim=-1) == labels)
+    return is_right.cpu().numpy()
 
 
 def _n_scored(batch: TokenBatch) -> NDArray[np.float64]:
@@ -396,10 +397,7 @@ def hidden_words_right(
     batches = hidden_batches(model, inputs, [[place for word in words for place in word] for words in hidden])
     counts, of_text = np.zeros((len(texts), 2)), iter(range(len(texts)))
     for batch in batches:
-        with subject.studying():
-            logits, labels, is_scored = scored_logits(subject, batch, gate_probe(subject, gates))
-            is_right = torch.zeros_like(is_scored).masked_scatter(is_scored, logits.argmax(dim=-1) == labels)
-        for row in is_right.cpu().numpy():
+        for row in _told_first(subject, batch, gates):
             k = next(of_text)
             counts[k] = sum(bool(row[list(word)].all()) for word in hidden[k]), len(hidden[k])
     return counts

@@ -132,32 +132,15 @@ class OwnSubject:
     def hidden(self, batch: TokenBatch, probe: Probe | None = None) -> Tensor:
         """The stream of the stack that predicts; for labels of texts their row, [batch, 1, d_model]."""
         with own_threads(self._module, batch.n_tokens):
-            return self._hidden(batch, probe)
-
-    def _hidden(self, batch: TokenBatch, probe: Probe | None) -> Tensor:
-        module = self._module
-        if module.config.labels_texts:
-            row = module.summarise(
+            hidden = self._module.told_from(
                 batch.ids,
-                valid=batch.valid,
                 second=batch.target_ids,
+                valid=batch.valid,
                 second_valid=batch.target_valid,
                 segments=batch.segments,
                 probe=probe,
             )
-            return row[:, None]
-        if self.form == "decoder":
-            return module.decode(batch.ids, valid=batch.valid, probe=probe)
-        memory = module.encode(batch.ids, valid=batch.valid, segments=batch.segments, probe=probe)
-        if batch.target_ids is None:
-            return memory
-        return module.decode(
-            batch.target_ids,
-            memory=memory,
-            memory_valid=batch.valid,
-            valid=batch.target_valid,
-            probe=probe,
-        )
+        return hidden[:, None] if self._module.config.labels_texts else hidden
 
     def finish(self, stream: Tensor) -> Tensor:
         """The stream after the last norm; post-norm models have none left to apply."""

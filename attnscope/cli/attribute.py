@@ -10,9 +10,11 @@ from attnscope.cli.inputs import (
     add_device_argument,
     add_figure_arguments,
     add_gate_argument,
+    add_text_arguments,
     open_model,
     parse_gates,
     refuse_second,
+    save_figure,
 )
 from attnscope.cli.terminal import say, say_error, say_json
 from attnscope.counting import csv_text
@@ -32,9 +34,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "attribute",
         description="Direct logit attribution: the parts add up to logit(answer) − logit(other).",
     )
-    parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
-    parser.add_argument("--text", required=True, help="the text to look at, or the path of a picture")
-    parser.add_argument("--target", help="the second text of a translation (default: what it writes)")
+    add_text_arguments(parser, "the text to look at, or the path of a picture")
     add_answer_arguments(parser)
     parser.add_argument(
         "--sort", choices=("size", "model"), default="size", help="order of the table (default: size)"
@@ -93,17 +93,8 @@ def _maps(model: "Model", text: str, found: "Attribution") -> "tuple[CellMap, ..
 
 
 def save_maps(cells: "tuple[CellMap, ...]", path: Path, model: "Model", note: str) -> None:
-    """Write maps as a figure, its caption naming the model."""
-    from attnscope import boot
-
-    application = boot.offscreen_application()
-    from attnscope.figures.figure import Figure
-    from attnscope.figures.spec import Caption
-    from attnscope.figures.views.lab import LabFigure
-
-    caption = Caption(model=model.info.name, sha256=model.info.sha256, note=note)
-    Figure(LabFigure(cells=cells, caption=caption, height_mm=100.0)).save(path)
-    del application
+    """Write maps as a figure."""
+    save_figure("lab", path, model, note=note, cells=cells, height_mm=100.0)
 
 
 def check_text(text: str, option: str) -> None:

@@ -25,7 +25,6 @@ from attnscope.records.measures import interval_said, with_interval
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser("curve")
-    parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
     add_sample_arguments(parser)
     parser.add_argument("--metric", default="loss", choices=METRICS, help="default: loss")
     parser.add_argument(

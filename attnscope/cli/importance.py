@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser("importance")
     note_given(parser)
-    parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
     add_sample_arguments(parser)
     parser.add_argument("--ranking", default="gradient", choices=RANKINGS, help="default: gradient")
     parser.add_argument(

@@ -10,6 +10,7 @@ from attnscope.cli.inputs import (
     add_device_argument,
     add_figure_arguments,
     add_gate_argument,
+    add_text_arguments,
     open_model,
     parse_gates,
     tell_progress,
@@ -40,9 +41,7 @@ _ABOUT: dict[FollowedBy, str] = {
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", method: FollowedBy) -> None:
     parser = commands.add_parser(method, description=_ABOUT[method])
-    parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
-    parser.add_argument("--text", required=True, help="the text to look at, or the path of a picture")
-    parser.add_argument("--target", help="the second text of a translation (default: what it writes)")
+    add_text_arguments(parser, "the text to look at, or the path of a picture")
     parser.add_argument(
         "--position",
         type=token_place,

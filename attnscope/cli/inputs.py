@@ -4,7 +4,7 @@ import argparse
 import dataclasses
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attnscope.cli.arguments import figure_file, output_file, path_of, whole
 from attnscope.cli.terminal import say, say_error, say_json, say_progress
@@ -193,12 +193,7 @@ _MAX_FIRST_LINE = 100_000
 
 def add_input_arguments(parser: argparse.ArgumentParser, *, needs_text: bool = True) -> None:
     """Add MODEL, --text, --target, --gate and --device."""
-    parser.add_argument(
-        "model",
-        metavar="MODEL",
-        help="a demo model's name, a model folder or a run folder"
-        + ("" if needs_text else "; also recorded attention"),
-    )
+    add_model_argument(parser, "" if needs_text else "; also recorded attention")
     parser.add_argument(
         "--text", required=needs_text, help="the text to look at; for a vision model a picture's path"
     )
@@ -213,6 +208,19 @@ def add_input_arguments(parser: argparse.ArgumentParser, *, needs_text: bool = T
     )
     add_mask_arguments(parser)
     add_device_argument(parser)
+
+
+def add_model_argument(parser: argparse.ArgumentParser, more: str = "") -> None:
+    """Add MODEL; `more` says what else it may be."""
+    kinds = "a demo model's name, a model folder or a run folder"
+    parser.add_argument("model", metavar="MODEL", help=kinds + more)
+
+
+def add_text_arguments(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add MODEL, --text, whose help is `text`, and --target."""
+    add_model_argument(parser)
+    parser.add_argument("--text", required=True, help=text)
+    parser.add_argument("--target", help="the second text of a translation (default: what it writes)")
 
 
 def add_gate_argument(parser: argparse.ArgumentParser) -> None:
@@ -445,7 +453,8 @@ def add_links_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_sample_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add --corpus, --links, --task and --max-texts."""
+    """Add MODEL, --corpus, --links, --task and --max-texts."""
+    add_model_argument(parser)
     add_corpus_argument(parser)
     add_links_arguments(parser)
     parser.add_argument("--task", help="examples of a built-in task that training never sees")
@@ -495,18 +504,22 @@ def read_samples(arguments: argparse.Namespace, model: "Model") -> "tuple[list[S
     return samples, "the model's sample sentences"
 
 
-def save_chart(chart: "Chart", path: Path, model: "Model", *, note: str) -> None:
-    """Write a chart as a figure, its caption naming the model."""
+def save_figure(view: str, path: Path, model: "Model", *, note: str = "", **fields: Any) -> None:
+    """Write a figure of a kind, its caption naming the model."""
     from attnscope import boot
 
     application = boot.offscreen_application()
     from attnscope.figures.figure import Figure
     from attnscope.figures.spec import Caption
-    from attnscope.figures.views.curves import CurvesFigure
+    from attnscope.figures.views import VIEWS
 
     caption = Caption(model=model.info.name, sha256=model.info.sha256, note=note)
-    Figure(CurvesFigure(charts=(chart,), caption=caption, height_mm=100.0)).save(path)
+    Figure(VIEWS[view](caption=caption, **fields)).save(path)
     del application
+
+
+def save_chart(chart: "Chart", path: Path, model: "Model", *, note: str) -> None:
+    save_figure("curves", path, model, note=note, charts=(chart,), height_mm=100.0)
 
 
 def tell_progress(events: "Iterator[PartsDone | object]", unit: str = "") -> "Iterator[object]":

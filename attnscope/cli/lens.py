@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING
 
 from attnscope.cli.arguments import output_file, token_place, whole
 from attnscope.cli.attribute import check_text, read_target
-from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates
+from attnscope.cli.inputs import (
+    add_device_argument,
+    add_gate_argument,
+    add_text_arguments,
+    open_model,
+    parse_gates,
+)
 from attnscope.cli.terminal import say, say_json
 from attnscope.counting import csv_text
 from attnscope.files import replace_file
@@ -28,9 +34,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "the model's own last norm and output layer. The result after the last layer is the model's "
         "own prediction.",
     )
-    parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
-    parser.add_argument("--text", required=True, help="the text to look at")
-    parser.add_argument("--target", help="the second text of a translation (default: what it writes)")
+    add_text_arguments(parser, "the text to look at")
     parser.add_argument(
         "--position", type=token_place, metavar="N", help="one token, from the end if negative (default: all)"
     )

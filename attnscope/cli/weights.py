@@ -8,8 +8,10 @@ from attnscope.cli.arguments import whole
 from attnscope.cli.inputs import (
     add_device_argument,
     add_figure_arguments,
+    add_model_argument,
     open_model,
     parse_stack,
+    save_figure,
     tell_progress,
 )
 from attnscope.cli.terminal import say, say_json
@@ -31,7 +33,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "weights",
         description="The strongest token pairs of a head's OV and QK products, and their singular values.",
     )
-    parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
+    add_model_argument(parser)
     parser.add_argument("head", metavar="[STACK:]L0H1", help="the head")
     parser.add_argument(
         "--top",
@@ -91,16 +93,7 @@ def _write(arguments: argparse.Namespace, model: "Model", found: "HeadWeightsFou
     charts = weights_charts(found)
     if not charts:
         raise UserError(f"There are no singular values to draw: {found.parts[0].no_spectrum}")
-    from attnscope import boot
-
-    application = boot.offscreen_application()
-    from attnscope.figures.figure import Figure
-    from attnscope.figures.spec import Caption
-    from attnscope.figures.views.curves import CurvesFigure
-
-    caption = Caption(model=model.info.name, sha256=model.info.sha256)
-    Figure(CurvesFigure(charts=charts, caption=caption)).save(arguments.out)
-    del application
+    save_figure("curves", arguments.out, model, charts=charts)
 
 
 def _lines(part: "WeightPart", head: HeadRef, top: int) -> list[str]:

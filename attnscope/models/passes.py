@@ -107,16 +107,9 @@ def hidden_stream(module: OwnModule, inputs: Inputs, probe: Probe | None, *, n_c
     """
     source = ids_tensor(module, inputs.patches or inputs.source.ids, n_copies)
     segments = ids_tensor(module, inputs.segments, n_copies) if inputs.segments else None
-    if module.config.labels_texts:
-        second = None if inputs.target is None else ids_tensor(module, inputs.target.ids, n_copies)
-        row = module.summarise(source, second=second, segments=segments, pattern=inputs.pattern, probe=probe)
-        return row[:, None]
-    if module.config.form == "decoder":
-        return module.decode(source, pattern=inputs.pattern, probe=probe)
-    memory = module.encode(source, segments=segments, pattern=inputs.pattern, probe=probe)
-    if inputs.target is None:
-        return memory
-    return module.decode(ids_tensor(module, inputs.target.ids, n_copies), memory=memory, probe=probe)
+    second = None if inputs.target is None else ids_tensor(module, inputs.target.ids, n_copies)
+    hidden = module.told_from(source, second=second, segments=segments, pattern=inputs.pattern, probe=probe)
+    return hidden[:, None] if module.config.labels_texts else hidden
 
 
 def continue_text(

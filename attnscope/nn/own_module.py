@@ -101,6 +101,39 @@ class OwnModule(nn.Module, ABC):
     ) -> Tensor:
         """The decoder's hidden stream; `memory` is the encoder's, in the form encoder–decoder."""
 
+    def told_from(
+        self,
+        ids: Tensor,
+        *,
+        second: Tensor | None = None,
+        valid: Tensor | None = None,
+        second_valid: Tensor | None = None,
+        segments: Tensor | None = None,
+        pattern: Pattern | None = None,
+        probe: Probe | None = None,
+    ) -> Tensor:
+        """The last stream of the stack that predicts, or the row of `summarise` of a model of labels.
+
+        `second` are the ids of the target, or of the second text where two are matched; an encoder–decoder
+        without a target gives the stream of its encoder.
+        """
+        if self.config.labels_texts:
+            return self.summarise(
+                ids,
+                valid=valid,
+                second=second,
+                second_valid=second_valid,
+                segments=segments,
+                pattern=pattern,
+                probe=probe,
+            )
+        if self.config.form == "decoder":
+            return self.decode(ids, valid=valid, pattern=pattern, probe=probe)
+        memory = self.encode(ids, valid=valid, segments=segments, pattern=pattern, probe=probe)
+        if second is None:
+            return memory
+        return self.decode(second, memory=memory, memory_valid=valid, valid=second_valid, probe=probe)
+
     def logits(self, hidden: Tensor) -> Tensor:
         """One number per piece for any rows of a hidden stream, [..., vocab_size]."""
         logits: Tensor = self.head(hidden, self.tokens.weight)

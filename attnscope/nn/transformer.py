@@ -289,22 +289,14 @@ class Transformer(OwnModule):
         Of a model that tells labels those of the whole text, [batch, n_labels], or of each token, [batch,
         n_tokens, n_labels]; `target_ids` are the second text of one that reads two.
         """
-        if self.config.labels_texts:
-            row = self.summarise(
-                ids, valid=valid, second=target_ids, second_valid=target_valid, segments=segments, probe=probe
-            )
-            return self.logits(row)
-        form = self.config.form
-        if (target_ids is None) == (form == "encoder-decoder"):
-            raise ValueError(f"target_ids does not go with the form {form}")
-        if form == "decoder":
-            if segments is not None:
+        if not self.config.labels_texts:
+            if (target_ids is None) == (self.config.form == "encoder-decoder"):
+                raise ValueError(f"target_ids does not go with the form {self.config.form}")
+            if self.config.form == "decoder" and segments is not None:
                 raise ValueError("a model of the form decoder takes no segments")
-            return self.logits(self.decode(ids, valid=valid, probe=probe))
-        hidden = self.encode(ids, valid=valid, segments=segments, probe=probe)
-        if target_ids is None:
-            return self.logits(hidden)
-        hidden = self.decode(target_ids, memory=hidden, memory_valid=valid, valid=target_valid, probe=probe)
+        hidden = self.told_from(
+            ids, second=target_ids, valid=valid, second_valid=target_valid, segments=segments, probe=probe
+        )
         return self.logits(hidden)
 
     def _through(

@@ -135,6 +135,10 @@ class Rows(Protocol):
     """Whole examples of one kind, one to a row."""
 
     @property
+    def parts(self) -> tuple[Ids, ...]:
+        """What the hash of the data is of."""
+
+    @property
     def total_lengths(self) -> Ids:
         """Tokens of each example, of all its parts together, [n]."""
 
@@ -147,6 +151,22 @@ class Rows(Protocol):
 
 
 R = TypeVar("R", bound=Rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaddedRows:
+    """Padded texts [n, T], and how many tokens each has."""
+
+    ids: Ids
+    lengths: Ids
+
+    @property
+    def total_lengths(self) -> Ids:
+        return self.lengths
+
+    @property
+    def longest_lengths(self) -> Ids:
+        return self.lengths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,6 +257,10 @@ class Examples:
     links: Sequence[Ids] | None = None
     guide: Guide | None = None
     words: Sequence[tuple[str, ...]] = ()
+
+    @property
+    def parts(self) -> tuple[Ids, ...]:
+        return (self.ids,) if self.sources is None else (self.ids, self.sources)
 
     @property
     def total_lengths(self) -> Ids:

@@ -54,6 +54,8 @@ from attnscope.training.batches import (
     Examples,
     Ids,
     Mask,
+    PaddedRows,
+    R,
     VocabularyIds,
     padded,
     part_of,
@@ -78,28 +80,15 @@ from attnscope.training.text_batches import AfterPrefix, BehindMemory, TextOfRec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledRows:
+class LabelledRows(PaddedRows):
     """Padded texts with their labels; `segments` where two texts of each are read as one."""
 
-    ids: Ids
-    lengths: Ids
     labels: Ids
     segments: Ids | None = None
 
     @property
     def parts(self) -> tuple[Ids, ...]:
-        """What the hash of the data is of."""
         return self.ids, self.labels
-
-    @property
-    def total_lengths(self) -> Ids:
-        """Tokens of each example, of both texts together."""
-        return self.lengths
-
-    @property
-    def longest_lengths(self) -> Ids:
-        """Tokens of the longer of both texts."""
-        return self.lengths
 
     def batch(self, rows: Ids) -> Batch:
         ids, valid = part_of(self.ids, self.lengths, rows)
@@ -166,11 +155,8 @@ def labelled_batches(
 
 def sentence_ends(tokenizer: Tokenizer) -> tuple[int, ...]:
     """The ids of tokens that end a sentence: those that end in . ! ? … or in a line break."""
-    tokens = [tokenizer.token(id) for id in range(tokenizer.vocab_size)]
-    texts = [
-        (token.id, tokenizer.entries.reading(token.id).text or "") for token in tokens if not token.is_special
-    ]
-    return tuple(id for id, text in texts if text.endswith("\n") or text.strip().endswith(_ENDS))
+    texts = _read_as(tokenizer)
+    return tuple(id for id, text in texts.items() if text.endswith("\n") or text.strip().endswith(_ENDS))
 
 
 _ENDS = (".", "!", "?", "…")
@@ -178,9 +164,14 @@ _ENDS = (".", "!", "?", "…")
 
 def bracket_ids(tokenizer: Tokenizer, brackets: str) -> tuple[int, ...]:
     """The ids of tokens that are one of some brackets, blanks aside."""
-    tokens = [tokenizer.token(id) for id in range(tokenizer.vocab_size)]
-    texts = [(t.id, (tokenizer.entries.reading(t.id).text or "").strip()) for t in tokens if not t.is_special]
-    return tuple(id for id, text in texts if len(text) == 1 and text in brackets)
+    texts = {id: text.strip() for id, text in _read_as(tokenizer).items()}
+    return tuple(id for id, text in texts.items() if len(text) == 1 and text in brackets)
+
+
+def _read_as(tokenizer: Tokenizer) -> dict[int, str]:
+    """What each token but the special ones stands for in a text."""
+    tokens = (tokenizer.token(id) for id in range(tokenizer.vocab_size))
+    return {t.id: tokenizer.entries.reading(t.id).text or "" for t in tokens if not t.is_special}
 
 
 def _rows(
@@ -370,11 +361,7 @@ def _prepare_text(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
     training, held_out = divide(lines, recipe.data.validation_share)
     if recipe.data.renamed_share:
         training = renamed(training, recipe.data.renamed_share, np.random.default_rng(recipe.training.seed))
-    if tokenizer is None:
-        tokenizer = train_tokenizer(
-            recipe.tokenizer.kind, _blocks(training), vocab_size=recipe.tokenizer.vocab_size
-        )
-    tokenizer = with_sentinels(recipe, tokenizer)
+    tokenizer = with_sentinels(recipe, tokenizer or _trained_on(_blocks(training), recipe))
     ids, held_out_ids = _encode_text(tokenizer, training), _encode_text(tokenizer, held_out)
     if len(ids) < 2:
         raise RecipeError(
@@ -422,10 +409,7 @@ def _prepare_pairs(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
     if recipe.data.renamed_share:
         rng = np.random.default_rng([recipe.training.seed, 1])
         training = [*training, *renamed_pairs(training, recipe.data.renamed_share, rng)]
-    if tokenizer is None:
-        tokenizer = train_tokenizer(
-            recipe.tokenizer.kind, chain.from_iterable(training), vocab_size=recipe.tokenizer.vocab_size
-        )
+    tokenizer = tokenizer or _trained_on(chain.from_iterable(training), recipe)
     return _from_pairs(recipe, tokenizer, training, held_out)
 
 
@@ -487,12 +471,10 @@ def _prepare_labelled(
     labels = labels or label_names([*training, *held_out])
     if tokenizer is None:
         texts = chain.from_iterable((text.text, text.second or "") for text in training)
-        tokenizer = train_tokenizer(recipe.tokenizer.kind, texts, vocab_size=recipe.tokenizer.vocab_size)
+        tokenizer = _trained_on(texts, recipe)
     batches = labelled_batches(recipe, tokenizer, training, held_out, labels)
-    arrays = [np.frombuffer("\n".join(labels).encode(), dtype=np.uint8).astype(np.int64)]
-    for rows in (batches.training, batches.held_out):
-        arrays += rows.parts
-    return Prepared(tokenizer=tokenizer, batches=batches, sha256=_hash(*arrays), labels=labels)
+    digest = _digest(batches, labels)
+    return Prepared(tokenizer=tokenizer, batches=batches, sha256=digest, labels=labels)
 
 
 def _prepare_tagged(
@@ -503,13 +485,9 @@ def _prepare_tagged(
     labels: tuple[str, ...] = (),
 ) -> Prepared:
     labels = labels or tag_names([*training, *held_out])
-    if tokenizer is None:
-        texts = (text.text for text in training)
-        tokenizer = train_tokenizer(recipe.tokenizer.kind, texts, vocab_size=recipe.tokenizer.vocab_size)
+    tokenizer = tokenizer or _trained_on((text.text for text in training), recipe)
     batches = tagged_batches(recipe, tokenizer, training, held_out, labels)
-    names = np.frombuffer("\n".join(labels).encode(), dtype=np.uint8).astype(np.int64)
-    sides = (batches.training, batches.held_out)
-    digest = _hash(names, *(array for side in sides for array in (side.ids, side.labels)))
+    digest = _digest(batches, labels)
     return Prepared(tokenizer=tokenizer, batches=batches, sha256=digest, labels=labels)
 
 
@@ -520,13 +498,9 @@ def _prepare_pointed(
     held_out: Sequence[PointedText],
     pointers: tuple[str, ...],
 ) -> Prepared:
-    if tokenizer is None:
-        texts = (text.text for text in training)
-        tokenizer = train_tokenizer(recipe.tokenizer.kind, texts, vocab_size=recipe.tokenizer.vocab_size)
+    tokenizer = tokenizer or _trained_on((text.text for text in training), recipe)
     batches = pointed_batches(recipe, tokenizer, training, held_out)
-    sides = (batches.training, batches.held_out)
-    digest = _hash(*(array for side in sides for array in (side.ids, side.places)))
-    return Prepared(tokenizer=tokenizer, batches=batches, sha256=digest, labels=pointers)
+    return Prepared(tokenizer=tokenizer, batches=batches, sha256=_digest(batches), labels=pointers)
 
 
 def _prepare_sentence_pairs(
@@ -534,9 +508,7 @@ def _prepare_sentence_pairs(
 ) -> Prepared:
     vocabulary = vocabulary_of(tokenizer, recipe.objective)
     batches = sentence_pair_batches(recipe, tokenizer, vocabulary, training, held_out)
-    sides = (batches.pairs.training, batches.pairs.held_out)
-    digest = _hash(*(array for side in sides for array in (side.ids, side.is_next)))
-    return Prepared(tokenizer=tokenizer, batches=batches, sha256=digest)
+    return Prepared(tokenizer=tokenizer, batches=batches, sha256=_digest(batches.pairs))
 
 
 def _prepare_vectors(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
@@ -565,10 +537,9 @@ def _prepare_pictures(
         tokenizer = train_tokenizer("words", [" ".join(labels)], vocab_size=n_pieces)
     batches = picture_batches(recipe, training, held_out, labels)
     height, width, n_channels = training.pixels.shape[1:]
-    names = np.frombuffer("\n".join(labels).encode(), dtype=np.uint8).astype(np.int64)
     sides = (batches.training, batches.held_out)
     pixels = "".join(hashlib.sha256(side.pixels.tobytes()).hexdigest() for side in sides)
-    digest = hashlib.sha256((_hash(names, *(side.labels for side in sides)) + pixels).encode()).hexdigest()
+    digest = hashlib.sha256((_digest(batches, labels) + pixels).encode()).hexdigest()
     return Prepared(
         tokenizer=tokenizer,
         batches=batches,
@@ -682,8 +653,7 @@ def _told(recipe: Recipe, tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[I
 
 def _from_examples(recipe: Recipe, tokenizer: Tokenizer, training: Examples, held_out: Examples) -> Prepared:
     batches = ExampleBatches.of_recipe(recipe, replace(training, guide=recipe.objective.guide), held_out)
-    arrays = [training.ids, training.sources, held_out.ids, held_out.sources]
-    return Prepared(tokenizer=tokenizer, batches=batches, sha256=_hash(*(a for a in arrays if a is not None)))
+    return Prepared(tokenizer=tokenizer, batches=batches, sha256=_digest(batches))
 
 
 def vocabulary_of(tokenizer: Tokenizer, objective: ObjectivePart) -> VocabularyIds:
@@ -719,6 +689,15 @@ def word_ids(tokenizer: Tokenizer) -> tuple[int, ...]:
         return tuple(words)
     letters = [token.id for token in plain if token.piece.isalpha()]
     return tuple(letters if len(letters) >= _LEAST_WORDS else (token.id for token in plain))
+
+
+def _trained_on(texts: Iterable[str], recipe: Recipe) -> Tokenizer:
+    return train_tokenizer(recipe.tokenizer.kind, texts, vocab_size=recipe.tokenizer.vocab_size)
+
+
+def _digest(batches: ExampleBatches[R], labels: Sequence[str] = ()) -> str:
+    names = [np.frombuffer("\n".join(labels).encode(), dtype=np.uint8).astype(np.int64)] if labels else []
+    return _hash(*names, *batches.training.parts, *batches.held_out.parts)
 
 
 def _hash(*arrays: Ids) -> str:

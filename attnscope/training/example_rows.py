@@ -36,6 +36,7 @@ from attnscope.training.batches import (
     ExampleBatches,
     Ids,
     Mask,
+    PaddedRows,
     VocabularyIds,
     masked_batch,
     padded,
@@ -48,27 +49,15 @@ T = TypeVar("T", LabelledText, PointedText, TaggedText)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _PaddedRows:
-    """Padded texts [n, T], and how many tokens each has."""
-
-    ids: Ids
-    lengths: Ids
-
-    @property
-    def total_lengths(self) -> Ids:
-        return self.lengths
-
-    @property
-    def longest_lengths(self) -> Ids:
-        return self.lengths
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PointedRows(_PaddedRows):
+class PointedRows(PaddedRows):
     """Where each text may be pointed to, [n, T], and the tokens meant, [n, n_places]."""
 
     may_be: Mask
     places: Ids
+
+    @property
+    def parts(self) -> tuple[Ids, ...]:
+        return self.ids, self.places
 
     def batch(self, rows: Ids) -> Batch:
         """The texts of these rows with the places that are meant."""
@@ -147,6 +136,10 @@ class PictureRows:
     patch_size: int
 
     @property
+    def parts(self) -> tuple[Ids, ...]:
+        return (self.labels,)
+
+    @property
     def total_lengths(self) -> Ids:
         _, height, width, _ = self.pixels.shape
         n_patches = (height // self.patch_size) * (width // self.patch_size)
@@ -206,10 +199,14 @@ _NOT_SCORED = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaggedRows(_PaddedRows):
+class TaggedRows(PaddedRows):
     """`labels` has the number of a label at each token that is scored, else −1: [n, T]."""
 
     labels: Ids
+
+    @property
+    def parts(self) -> tuple[Ids, ...]:
+        return self.ids, self.labels
 
     def batch(self, rows: Ids) -> Batch:
         """The texts of these rows with the labels of their words."""
@@ -262,11 +259,15 @@ _PAIRS_SEED = 20_181_012
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SentencePairRows(_PaddedRows):
+class SentencePairRows(PaddedRows):
     """Pairs `<s>` A `</s>` B `</s>`: which of both each token is of, [n, T], and whether B follows A, [n]."""
 
     segments: Ids
     is_next: Ids
+
+    @property
+    def parts(self) -> tuple[Ids, ...]:
+        return self.ids, self.is_next
 
     def batch(self, rows: Ids) -> Batch:
         """The pairs of these rows, of which no token is hidden yet."""

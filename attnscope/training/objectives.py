@@ -113,22 +113,17 @@ def hidden_of(module: OwnModule, batch: Batch, probe: Probe | None = None) -> Te
     """
     if probe is None and batch.gates is not None:
         probe = TensorGates(batch.gates)
-    if module.config.labels_texts:
-        return module.summarise(
-            batch.ids,
-            valid=batch.valid,
-            second=batch.target_ids,
-            second_valid=batch.target_valid,
-            segments=batch.segments,
-            probe=probe,
-        )
-    if batch.target_ids is not None:
-        valid = batch.valid_on_cpu if module.config.is_recurrent else None
-        memory = module.encode(batch.ids, valid=batch.valid if valid is None else valid, probe=probe)
+    if module.config.is_recurrent and batch.target_ids is not None and batch.valid_on_cpu is not None:
+        memory = module.encode(batch.ids, valid=batch.valid_on_cpu, probe=probe)
         return module.decode(batch.target_ids, memory=memory, memory_valid=batch.valid, probe=probe)
-    if module.config.form == "encoder":
-        return module.encode(batch.ids, valid=batch.valid, segments=batch.segments, probe=probe)
-    return module.decode(batch.ids, valid=batch.valid, probe=probe)
+    return module.told_from(
+        batch.ids,
+        second=batch.target_ids,
+        valid=batch.valid,
+        second_valid=batch.target_valid,
+        segments=batch.segments,
+        probe=probe,
+    )
 
 
 def scored_logits(module: OwnModule, batch: Batch) -> Tensor:
