@@ -11,7 +11,7 @@ from attnscope.analysis.one_head import look_inside
 from attnscope.analysis.positions import MAX_POSITIONS, NAMES, position_checks, position_tables
 from attnscope.counting import plural
 from attnscope.errors import UserError, of_wrong_kind
-from attnscope.fields import with_values
+from attnscope.fields import spelled_out, with_values
 from attnscope.figures.charts import PARTS, scaling_charts, seed_chart, shown_charts
 from attnscope.figures.figure import Figure, draw_wanted, ensure_gui, on_page
 from attnscope.figures.figure_file import SavedFigure, read_figure_file
@@ -26,7 +26,6 @@ from attnscope.figures.views.head import HeadFigure
 from attnscope.figures.views.inside import InsideFigure, InsidePart, paper_height_mm
 from attnscope.models.model import Changes, GateSetting, Model
 from attnscope.models.opening import open_named
-from attnscope.options import spelled_out
 from attnscope.questions import question_named
 from attnscope.records.causes import DEFAULT_THRESHOLD
 from attnscope.records.charts import Answer, CellMap, Chart, NumberTable

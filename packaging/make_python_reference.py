@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args, get_origin
 
 import attnscope
+from attnscope.fields import options_of
 from attnscope.figures import page
-from attnscope.options import options_of
 
 PAGE = Path(__file__).parents[1] / "resources" / "help" / "python.md"
 MADE = {

@@ -38,7 +38,7 @@ from attnscope.cli.inputs import (
 from attnscope.cli.terminal import say_saved
 from attnscope.errors import UserError
 from attnscope.records.sites import require_heads
-from attnscope.schemes.registry import module_names
+from attnscope.schemes import module_names
 
 if TYPE_CHECKING:
     from attnscope.figures.figure import Figure

@@ -18,6 +18,7 @@ from attnscope.cli.model_tables import (
     sites_table,
     table,
     tell_preset,
+    tell_presets,
 )
 from attnscope.cli.terminal import say, say_json
 from attnscope.counting import plural
@@ -54,8 +55,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Load the model and print its facts."""
     if arguments.presets:
-        from attnscope.cli.plan import tell_presets
-
         return tell_presets(is_json=arguments.json)
     if not arguments.model:
         raise UserError("There is no model to look at.", expected="MODEL or --presets", action="Name one.")

@@ -1,14 +1,16 @@
 """What a model is, in lines and tables of text: its facts, sites, choices and cost.
 
-The models of the literature by their names on the command line: what one is, and a recipe of it.
+The models of the literature by their names on the command line: what one is, and a recipe of it. And what a
+recipe costs before anything is allocated.
 """
 
 import argparse
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscope.cli.terminal import one_line, say, say_json
+from attnscope.cli.terminal import in_columns, one_line, say, say_json
 from attnscope.counting import bytes_text
 from attnscope.errors import LoadError
 from attnscope.nn.config_checks import OF_TRANSFORMERS
@@ -22,7 +24,8 @@ from attnscope.schemes.scores import SCORES, Score
 
 if TYPE_CHECKING:
     from attnscope.models.cost import Cost
-    from attnscope.records.plans import PresetRow
+    from attnscope.records.plans import Plan, PresetRow
+    from attnscope.training import Recipe
 
 _CARD_LETTERS = 1_000_000
 _WHERE_THERE = (
@@ -222,7 +225,6 @@ def recipe_of(name: str) -> str:
 
 def tell_preset(row: "PresetRow", arguments: argparse.Namespace) -> int:
     """Print the configuration of a preset and what it costs on paper; nothing is allocated."""
-    from attnscope.cli.plan import preset_values
     from attnscope.models import own_cost
     from attnscope.models.cost import FORMULA
     from attnscope.nn import PRESETS, count_parameters
@@ -262,3 +264,82 @@ def tell_preset(row: "PresetRow", arguments: argparse.Namespace) -> int:
     )
     say("\n\n".join(blocks))
     return 0
+
+
+# What a recipe costs before anything is allocated.
+
+
+def tell_plan(recipe: "Recipe", *, out: str = "", device: str = "auto", is_json: bool = False) -> int:
+    """Print the plan; gives 0 when it fits and 2 when it does not."""
+    from attnscope.nn.machine import choose_device
+    from attnscope.settings import known_run_folders
+    from attnscope.training.paper import plan_recipe
+    from attnscope.training.speed import pace_of
+    from attnscope.training.starting import recipe_on_paper
+
+    recipe, where = recipe_on_paper(recipe), choose_device(device)
+    folders = map(Path, known_run_folders(out))
+    plan = plan_recipe(
+        recipe, where, out=Path(out) if out else Path.cwd(), pace=pace_of(recipe, where, folders)
+    )
+    if is_json:
+        say_json(plan_values(plan))
+    else:
+        say(plan_text(plan))
+    return 0 if plan.fits else 2
+
+
+def plan_values(plan: "Plan") -> dict[str, object]:
+    low, expected, high = plan.seconds or (None, None, None)
+    return {
+        **dataclasses.asdict(plan),
+        "parameters": dict(plan.parameters),
+        "memory": dict(plan.memory),
+        "memory_bytes": plan.memory_bytes,
+        "fits": plan.fits,
+        "flops": plan.flops,
+        "seconds": {"shortest": low, "expected": expected, "longest": high},
+    }
+
+
+def plan_text(plan: "Plan") -> str:
+    from attnscope.viewmodels.training.planning import (
+        disk_rows,
+        memory_rows,
+        plan_summary,
+        problem_of,
+        size_rows,
+        work_rows,
+    )
+
+    blocks = [
+        f"{one_line(plan.name)}: {plan_summary(plan)}",
+        table("parameters", size_rows(plan)),
+        table("memory", memory_rows(plan)),
+        table("work", work_rows(plan)),
+        table("disk", disk_rows(plan)),
+    ]
+    if plan.pace is not None:
+        blocks.append(f"The time is {plan.pace.words}.")
+    blocks += plan.notes
+    if problem_of(plan):
+        blocks.append(problem_of(plan))
+    return "\n\n".join(blocks)
+
+
+def tell_presets(*, is_json: bool = False) -> int:
+    """Print the models of the literature as a table."""
+    from attnscope.training.paper import preset_rows
+    from attnscope.viewmodels.training.planning import PRESET_COLUMNS, WORD_COLUMNS, preset_row_cells
+
+    rows = preset_rows()
+    if is_json:
+        say_json([preset_values(row) for row in rows])
+    else:
+        say(in_columns([PRESET_COLUMNS, *map(preset_row_cells, rows)], left=WORD_COLUMNS))
+        say("Operations are of the forward pass at the longest text; memory is with one such text at a time.")
+    return 0
+
+
+def preset_values(row: "PresetRow") -> dict[str, object]:
+    return {**dataclasses.asdict(row), "keys": dict(row.keys), "least_bytes": row.least_bytes}

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 
 from attnscope import boot
 from attnscope.cli.arguments import whole
-from attnscope.cli.terminal import STOP_AT_EOF, TrainingSignals, at_end_of_input, say, say_error, say_json
+from attnscope.cli.terminal import (
+    STOP_AT_EOF,
+    TrainingSignals,
+    at_end_of_input,
+    in_columns,
+    say,
+    say_error,
+    say_json,
+)
 from attnscope.counting import duration_text, fixed
 from attnscope.errors import RecipeError, UserError
 from attnscope.paths import own_command
@@ -43,15 +51,8 @@ def table_of_runs(runs: "Sequence[RunSummary]") -> str:
     """One line for each run, the lowest held-out loss first, and what losses are in."""
     ranked = sorted(runs, key=lambda run: (not math.isfinite(run.best_loss), run.best_loss, run.name))
     rows = [_HEADINGS, *map(_cells, ranked)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADINGS))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if i in (0, len(widths) - 1) else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-    return "\n".join([*lines, f"Losses are in {loss_unit(run.objective for run in runs)}."])
+    table = in_columns(rows, left=(0, len(_HEADINGS) - 1))
+    return f"{table}\nLosses are in {loss_unit(run.objective for run in runs)}."
 
 
 def values_of_runs(runs: "Sequence[RunSummary]") -> list[dict[str, object]]:

@@ -10,7 +10,7 @@ import sys
 import threading
 import unicodedata
 from argparse import ArgumentParser
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -37,6 +37,18 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """`printable` text with its line breaks and runs of blanks made single blanks."""
     return printable(" ".join(text.split()))
+
+
+def in_columns(rows: Sequence[Sequence[str]], left: Collection[int]) -> str:
+    """Rows as lines of text: the cells of some columns to the left, all others, numbers, to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if k in left else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
 
 
 def say(text: str = "") -> None:

@@ -189,7 +189,7 @@ def run(arguments: argparse.Namespace) -> int:
         return run_sweep(arguments, overrides)
     recipe = read_recipe(recipe_of(arguments.recipe), overrides, needs_data=not arguments.plan)
     if arguments.plan:
-        from attnscope.cli.plan import tell_plan
+        from attnscope.cli.model_tables import tell_plan
 
         return tell_plan(recipe, out=arguments.out, device=arguments.device, is_json=arguments.json)
     if arguments.show_batch:

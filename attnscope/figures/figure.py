@@ -13,6 +13,7 @@ from PySide6.QtGui import QGuiApplication
 
 from attnscope.counting import listed, plural, there_are
 from attnscope.errors import UserError, of_wrong_kind
+from attnscope.fields import filled, picked, spelled_out
 from attnscope.figures import export
 from attnscope.figures.colours import LIGHT, ColourMap, lut
 from attnscope.figures.export import render
@@ -40,7 +41,6 @@ from attnscope.figures.views.head import HeadFigure
 from attnscope.figures.views.panels import PanelsFigure, panels_of
 from attnscope.figures.views.picture import PictureFigure, PicturePart
 from attnscope.figures.words_and_numbers import gate_words
-from attnscope.options import filled, picked, spelled_out
 from attnscope.records.maps import Picture
 from attnscope.records.sites import HeadName, Rows, Stack, head_named
 from attnscope.viewmodels.compare.difference import Way

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 from attnscope.errors import UserError, shown
 from attnscope.labs.lab import GROUPS, AnyLab, Lab, LabEntry, LabGroup, LabWords
-from attnscope.schemes.registry import schemes_of
+from attnscope.schemes import schemes_of
 
 __all__ = ["GROUPS", "LABS", "AnyLab", "Lab", "LabEntry", "LabGroup", "LabWords", "find_labs", "lab_named"]
 

@@ -15,7 +15,7 @@ from attnscope.errors import LoadError
 from attnscope.fields import fields_of, values_of
 from attnscope.records.charts import CellMap, Chart
 from attnscope.records.experiments import ExperimentAnswer, OpenModel, Question
-from attnscope.schemes.registry import Scheme
+from attnscope.schemes import Scheme
 
 LabGroup = Literal["Scores", "Masks", "Positions", "Depth and training", "Attention or recurrence", "Tokens"]
 GROUPS: tuple[LabGroup, ...] = get_args(LabGroup)

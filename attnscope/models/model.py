@@ -26,6 +26,7 @@ from attnscope.models.network import (
 from attnscope.models.own import OwnNetwork, OwnPass
 from attnscope.models.writing.written import SoFar, Written, check_writes, write_text
 from attnscope.nn.edits import CopiedPattern, Edits
+from attnscope.nn.long_work import ended
 from attnscope.nn.masks import Pattern
 from attnscope.records.interventions import (
     CopyPattern,
@@ -475,13 +476,7 @@ class Model:
 
         `settings` say how each token is chosen, greedily by default. Raises UserError for an encoder.
         """
-        steps = self.writing(text, settings, gates, prefix=prefix)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as stop:
-                written: Written = stop.value
-                return written
+        return ended(self.writing(text, settings, gates, prefix=prefix))
 
     def writing(
         self,

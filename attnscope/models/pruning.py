@@ -41,6 +41,7 @@ from attnscope.models.network import Network
 from attnscope.models.own import OwnNetwork
 from attnscope.nn import ModelConfig, count_parameters, empty_own, stop_if_unwanted
 from attnscope.nn.kept_heads import HeadLayout, KeptHeads, site_name
+from attnscope.nn.long_work import ended
 from attnscope.nn.own_module import OwnModule
 from attnscope.records.importance import (
     MAX_RELATIVE_DIFFERENCE,
@@ -295,13 +296,7 @@ def prune(
     has_speed: bool = True,
 ) -> Pruned:
     """See `pruning`, in one go."""
-    steps = pruning(network, gates, text, shape=shape, has_speed=has_speed)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            pruned: Pruned = stop.value
-            return pruned
+    return ended(pruning(network, gates, text, shape=shape, has_speed=has_speed))
 
 
 def pruning(

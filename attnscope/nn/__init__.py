@@ -10,6 +10,7 @@ from attnscope.doors import door_of
 
 if TYPE_CHECKING:
     from attnscope.nn.building import build_own as build_own
+    from attnscope.nn.building import build_transformer as build_transformer
     from attnscope.nn.building import empty_own as empty_own
     from attnscope.nn.cache import KeyValueCache as KeyValueCache
     from attnscope.nn.config import ModelConfig as ModelConfig
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from attnscope.nn.presets import PRESETS as PRESETS
     from attnscope.nn.presets import PUBLISHED as PUBLISHED
     from attnscope.nn.transformer import Transformer as Transformer
-    from attnscope.nn.transformer import build_transformer as build_transformer
 else:
     __getattr__ = door_of(
         __name__,
@@ -44,7 +44,7 @@ else:
             "PRESETS": "presets",
             "PUBLISHED": "presets",
             "Transformer": "transformer",
-            "build_transformer": "transformer",
+            "build_transformer": "building",
         },
     )
 

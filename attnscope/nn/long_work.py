@@ -9,12 +9,16 @@ the thread can know it before torch is there.
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from typing import TypeVar
 
 from attnscope.errors import Stopped as Stopped
 
+Step = TypeVar("Step")
+News = TypeVar("News")
+Result = TypeVar("Result")
 _asked = threading.local()
 
 
@@ -68,6 +72,31 @@ def tell(what: object) -> None:
     hear = getattr(_heard, "hear", None)
     if hear is not None:
         hear(what)
+
+
+def ended(steps: Generator[object, None, Result]) -> Result:
+    """What a piece of work gives in the end, whatever it yields on the way."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as last:
+            result: Result = last.value
+            return result
+
+
+def as_news(
+    steps: Generator[Step, None, Result], say: Callable[[Step], News | None]
+) -> Generator[News, None, Result]:
+    """The news that `say` makes of some of the steps; gives in the end what the work gives."""
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration as last:
+            result: Result = last.value
+            return result
+        news = say(step)
+        if news is not None:
+            yield news
 
 
 def tell_and_wait(what: str) -> None:

@@ -30,7 +30,6 @@ from attnscope.nn.own_module import OwnModule
 from attnscope.nn.pooling import Matching, make_summary
 from attnscope.nn.scores import Bias, Rotary, SlopeBias
 from attnscope.nn.self_masks import SelfMask, build_self_mask
-from attnscope.nn.weights import fill_weights
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.positions import POSITIONS
 
@@ -362,24 +361,6 @@ class Transformer(OwnModule):
             return None
         part = slice(first, first + n_tokens)
         return self.rotary_cosines[part], self.rotary_sines[part]
-
-
-def build_transformer(config: ModelConfig, seed: int) -> Transformer:
-    """A model ready to be trained, in float32 on the CPU; equal seeds give equal weights.
-
-    The first weights are those of `fill_weights`; the program's own random numbers are not touched.
-    """
-    model = empty_transformer(config)
-    fill_weights(model, config, torch.Generator(device="cpu").manual_seed(seed))
-    return model
-
-
-def empty_transformer(config: ModelConfig, device: str | torch.device = "cpu") -> Transformer:
-    """A model whose weights are whatever the memory held: for those who load every one of them next."""
-    with torch.device("meta"):
-        model = Transformer(config)
-    model.take_memory(device)
-    return model
 
 
 def _distance_bias(config: ModelConfig, *, is_causal: bool) -> DistanceBias | None:

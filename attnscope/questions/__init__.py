@@ -24,7 +24,7 @@ from attnscope.questions.question import (
     Streams,
     Units,
 )
-from attnscope.schemes.registry import schemes_of
+from attnscope.schemes import schemes_of
 
 __all__ = [
     "QUESTIONS",

@@ -26,7 +26,7 @@ from attnscope.records.charts import Answer
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import HeadRef, SiteKey, Stack
 from attnscope.records.tokens import Token
-from attnscope.schemes.registry import Scheme
+from attnscope.schemes import Scheme
 
 Numbers = NDArray[np.float64]
 AUTO = "auto"

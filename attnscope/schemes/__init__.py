@@ -3,3 +3,40 @@
 An entry says what it is called and how it is made or computed. Nothing here imports a heavy library before it
 is needed, so that the window reads the same lists.
 """
+
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import iter_modules
+from typing import ClassVar, TypeVar
+
+
+class Scheme:
+    """One scheme: `name` in files, `title` on the screen, `order` among the others."""
+
+    name: ClassVar[str] = ""
+    title: ClassVar[str] = ""
+    order: ClassVar[int] = 0
+
+
+SchemeT = TypeVar("SchemeT", bound=Scheme)
+KindT = TypeVar("KindT")
+
+
+def module_names(package: str) -> tuple[str, ...]:
+    """The modules of a package, in order of the alphabet; neither it nor they are imported."""
+    found = find_spec(package)
+    folders = found.submodule_search_locations if found is not None else None
+    return tuple(sorted(module.name for module in iter_modules(folders or [])))
+
+
+def classes_of(package: str, base: type[KindT]) -> set[type[KindT]]:
+    """The classes below `base` in every module of a package."""
+    modules = [import_module(f"{package}.{name}") for name in module_names(package)]
+    kinds = {one for module in modules for one in vars(module).values() if isinstance(one, type)}
+    return {kind for kind in kinds if issubclass(kind, base)}
+
+
+def schemes_of(package: str, base: type[SchemeT]) -> dict[str, SchemeT]:
+    """One object of each class below `base` that has a name, from every module of a package, in order."""
+    made = [kind() for kind in classes_of(package, base) if kind.name]
+    return {scheme.name: scheme for scheme in sorted(made, key=lambda scheme: scheme.order)}

@@ -59,8 +59,6 @@ from attnscope.training.batches import (
     VocabularyIds,
     padded,
     part_of,
-)
-from attnscope.training.example_rows import (
     picture_batches,
     pictures_of_task,
     pointed_batches,

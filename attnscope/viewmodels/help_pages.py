@@ -17,6 +17,7 @@ from attnscope.errors import LoadError
 from attnscope.fields import help_rows
 from attnscope.labs import LABS, Lab
 from attnscope.questions import QUESTIONS, Question
+from attnscope.schemes import module_names
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.measures import MEASURES
 from attnscope.schemes.mixers import MIXERS
@@ -24,7 +25,6 @@ from attnscope.schemes.norms import NORMS
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.positions import POSITIONS
-from attnscope.schemes.registry import module_names
 from attnscope.schemes.residuals import RESIDUALS
 from attnscope.schemes.scores import SCORES
 from attnscope.schemes.tokenizers import KINDS as TOKENIZERS

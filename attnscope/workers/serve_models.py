@@ -4,6 +4,7 @@ open model write, and experiments of the labs, piece by piece between views. No 
 
 import time
 from collections.abc import Generator, Iterator
+from itertools import count
 from pathlib import Path
 
 from attnscope.analysis.measures import measure
@@ -11,7 +12,8 @@ from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.models.opening import open_source
 from attnscope.models.pruning import Pruned, pruning, shapes_of
-from attnscope.models.writing.written import Written, compare_written
+from attnscope.models.writing.written import SoFar, Written, compare_written
+from attnscope.nn.long_work import as_news
 from attnscope.records.experiments import ExperimentNews, Question, RunExperiment
 from attnscope.records.importance import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
 from attnscope.records.interventions import MAX_SHOWN, edges_from_text, read_edge_list
@@ -118,16 +120,11 @@ def try_pruning(request: TryPruning, desk: Desk) -> Iterator[Reply]:
     model, last = desk.model, desk.kept(LastPruned)
     last.forget()
     read = model.encode(request.text, request.target) if request.text.strip() else None
-    steps = pruning(model.network, request.gates, read, shape=request.shape)
-    n_done = 0
-    while True:
-        try:
-            what = next(steps)
-        except StopIteration as stop:
-            pruned: Pruned = stop.value
-            break
-        yield Progress(number=request.number, what=what, fraction=n_done / _STEPS)
-        n_done += 1
+    n_done = count()
+    pruned = yield from as_news(
+        pruning(model.network, request.gates, read, shape=request.shape),
+        lambda what: Progress(number=request.number, what=what, fraction=next(n_done) / _STEPS),
+    )
     last.keep(request.number, pruned)
     yield PruningTried(number=request.number, report=pruned.report, shapes=shapes_of(model.network))
 
@@ -156,18 +153,15 @@ def answer_writing(request: WriteText, desk: Desk) -> Iterator[Reply]:
     check_heads(request.heads, model.sites)
     check_heads((head for head, _ in request.gates.values), model.sites)
     limit = RateLimit(MAX_PER_S)
-    steps = model.writing(request.text, request.settings, request.gates, prefix=request.prefix)
     n_most = request.settings.max_tokens
-    while True:
-        try:
-            so_far = next(steps)
-        except StopIteration as stop:
-            written: Written = stop.value
-            break
-        if limit.take():
-            yield WritingNews(
-                number=request.number, tokens=so_far.tokens, whole=so_far.whole(), n_most=n_most
-            )
+
+    def news(so_far: SoFar) -> WritingNews | None:
+        if not limit.take():
+            return None
+        return WritingNews(number=request.number, tokens=so_far.tokens, whole=so_far.whole(), n_most=n_most)
+
+    steps = model.writing(request.text, request.settings, request.gates, prefix=request.prefix)
+    written = yield from as_news(steps, news)
     traced = _traced(request, model, written)
     desk.views.keep(WRITTEN_TRACE, written.trace, request.number)
     yield traced

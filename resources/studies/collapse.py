@@ -21,9 +21,9 @@ from attnscope.analysis.corpus_texts import Text, own_texts
 from attnscope.analysis.rank_collapse import rank_collapse
 from attnscope.models import Model, ModelCard, load
 from attnscope.models.own import OwnNetwork
+from attnscope.nn.building import build_transformer
 from attnscope.nn.config import ModelConfig
 from attnscope.nn.machine import has_double
-from attnscope.nn.transformer import build_transformer
 from attnscope.records.charts import Chart, Series
 from attnscope.records.importance import PartsDone
 from attnscope.records.measures import CollapseCurve

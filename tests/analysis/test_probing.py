@@ -5,10 +5,7 @@ import pytest
 import torch
 from tiny_models import tiny_model
 
-from attnscope.errors import UserError
-from attnscope.records.tokens import Token
-from attnscope.text.corpora import tagged
-from attnscope.workers.experiments.probing import (
+from attnscope.analysis.probing import (
     ProbedWords,
     ProbeTasks,
     control_labels,
@@ -17,6 +14,9 @@ from attnscope.workers.experiments.probing import (
     read_words,
     train_probe,
 )
+from attnscope.errors import UserError
+from attnscope.records.tokens import Token
+from attnscope.text.corpora import tagged
 
 
 def last_of(steps):

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from attnscope.cli.main import COMMANDS, module_of
-from attnscope.schemes.registry import module_names
+from attnscope.schemes import module_names
 from shipping import contents, papers
 
 FOLDERS = (
     "attnscope.figures.views", "attnscope.labs", "attnscope.models.families", "attnscope.questions",
-    *(f"attnscope.schemes.{kind}" for kind in module_names("attnscope.schemes") if kind not in ("registry",)),
+    *(f"attnscope.schemes.{kind}" for kind in module_names("attnscope.schemes")),
 )  # fmt: skip
 
 

@@ -12,9 +12,8 @@ from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.models import own_cost
 from attnscope.nn import ModelConfig
-from attnscope.schemes import masks
+from attnscope.schemes import masks, schemes_of
 from attnscope.schemes.masks import MASKS, Mask
-from attnscope.schemes.registry import schemes_of
 from attnscope.viewmodels.help_pages import read_help
 
 HELP = Path(__file__).parents[2] / "resources" / "help"

@@ -10,9 +10,8 @@ from added_files import look_also_in
 from attnscope.errors import RecipeError
 from attnscope.models import BatchShape, activation_bytes
 from attnscope.nn import ModelConfig, build_own, count_parameters
-from attnscope.schemes import norms
+from attnscope.schemes import norms, schemes_of
 from attnscope.schemes.norms import NORMS, NormScheme
-from attnscope.schemes.registry import schemes_of
 from attnscope.viewmodels.help_pages import read_help
 
 HELP = Path(__file__).parents[2] / "resources" / "help"

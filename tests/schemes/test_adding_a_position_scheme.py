@@ -66,7 +66,7 @@ from attnscope.errors import RecipeError
 from attnscope.labs.longer_texts import longer_charts
 from attnscope.models.cost import own_cost
 from attnscope.nn.config import ModelConfig, count_parameters
-from attnscope.nn.transformer import build_transformer
+from attnscope.nn.building import build_transformer
 from attnscope.paths import resources_folder
 from attnscope.viewmodels.help_pages import read_help
 from attnscope.labs.longer_texts import LongerChoice, read_longer

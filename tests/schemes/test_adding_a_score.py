@@ -17,8 +17,7 @@ from attnscope.fields import fields_of
 from attnscope.labs import LABS, find_labs
 from attnscope.models import BatchShape, activation_bytes, own_cost
 from attnscope.nn import ModelConfig, build_transformer, count_parameters
-from attnscope.schemes import scores
-from attnscope.schemes.registry import schemes_of
+from attnscope.schemes import schemes_of, scores
 from attnscope.schemes.scores import SCORES, Score
 from attnscope.viewmodels.help_pages import read_help
 

@@ -10,9 +10,8 @@ from torch import nn
 
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
-from attnscope.schemes import optimizers
+from attnscope.schemes import optimizers, schemes_of
 from attnscope.schemes.optimizers import OPTIMIZERS, OptimizerScheme
-from attnscope.schemes.registry import schemes_of
 from attnscope.training import Recipe, parse_recipe
 from attnscope.training.optimizers import build_optimizer, restore_tensors, tensors_of
 from attnscope.training.paper import moment_bytes

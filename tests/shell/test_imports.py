@@ -91,7 +91,7 @@ def test_that_a_demo_model_is_opened_and_drawn_without_the_compiler_and_foreign_
 
 def test_that_what_is_told_of_a_model_brings_no_downloads_and_no_plans() -> None:
     code = "from attnscope.cli.main import main; assert main(['info', 'grammar']) == 0"
-    others = ("hub.fetching", "cli.plan", "viewmodels.training.plan_words", "settings")
+    others = ("hub.fetching", "viewmodels.training.planning", "settings")
     assert _imported(code, ("html", *(f"attnscope.{other}" for other in others))) == []
 
 

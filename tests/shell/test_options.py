@@ -6,8 +6,8 @@ from typing import Annotated, TypedDict, Unpack
 import pytest
 
 import attnscope as at
+from attnscope.fields import filled, options_of, picked, spelled_out
 from attnscope.figures.figure import FigureOptions
-from attnscope.options import filled, options_of, picked, spelled_out
 
 
 class Size(TypedDict, total=False):

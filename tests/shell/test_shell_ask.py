@@ -18,7 +18,7 @@ from attnscope.cli import main as cli
 from attnscope.errors import UserError
 from attnscope.paths import resources_folder
 from attnscope.records.charts import Answer, NumberTable
-from attnscope.schemes.registry import schemes_of
+from attnscope.schemes import schemes_of
 from attnscope.viewmodels.help_pages import read_help
 
 TEXT = ("--text", "the cat", "--target", "le chat")

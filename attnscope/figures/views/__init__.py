@@ -1,7 +1,7 @@
 """Views, a file each: `VIEWS` has the kinds of figures by name, in the order in which people meet them."""
 
 from attnscope.figures.spec import FigureSpec
-from attnscope.schemes.registry import classes_of
+from attnscope.schemes import classes_of
 
 
 def found_views() -> dict[str, type[FigureSpec]]:

@@ -6,7 +6,7 @@ removing some for good, our tensors out of theirs for fine-tuning, and what cann
 """
 
 from attnscope.models.families.family import Family
-from attnscope.schemes.registry import schemes_of
+from attnscope.schemes import schemes_of
 
 __all__ = ["FAMILIES", "Family", "family_named", "last_norms"]
 

@@ -27,7 +27,7 @@ from attnscope.errors import LoadError
 from attnscope.nn import ModelConfig
 from attnscope.nn.config import Activation
 from attnscope.records.sites import Site, SiteKey
-from attnscope.schemes.registry import Scheme
+from attnscope.schemes import Scheme
 
 Seen = list[Any]
 """What hooks of a family saw in one pass, in the order of the layers."""

@@ -1,7 +1,7 @@
 """Masks of self-attention, a file each: `MASKS` has them by name, in their order."""
 
+from attnscope.schemes import schemes_of
 from attnscope.schemes.masks.mask import Mask
-from attnscope.schemes.registry import schemes_of
 
 __all__ = ["MASKS", "Mask"]
 

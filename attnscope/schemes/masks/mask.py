@@ -8,7 +8,7 @@ tokens see; or of segments that remember tokens before them (`nn/self_masks.py`)
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from attnscope.schemes.registry import Scheme
+from attnscope.schemes import Scheme
 
 if TYPE_CHECKING:
     from attnscope.nn import ModelConfig

@@ -4,8 +4,8 @@ A measure is a column of the table of heads over texts; one that has words `on_t
 as well. Tables, tooltips, CSV headers, JSON, help and tours read these lists.
 """
 
+from attnscope.schemes import schemes_of
 from attnscope.schemes.measures.measure import AtFirst, AtOffset, Measure, OnText, RowBlock
-from attnscope.schemes.registry import schemes_of
 
 __all__ = ["ESTIMATED", "MEASURES", "TEXT_MEASURES", "AtFirst", "AtOffset", "Measure", "OnText", "RowBlock"]
 

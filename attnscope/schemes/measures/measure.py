@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from attnscope.schemes.registry import Scheme
+from attnscope.schemes import Scheme
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,9 +8,9 @@ and can write its weights out (`nn/mixing.py`, `nn/mixing.py`): its hidden atten
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from attnscope.schemes import Scheme
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.positions import POSITIONS
-from attnscope.schemes.registry import Scheme
 
 if TYPE_CHECKING:
     from attnscope.nn import ModelConfig

@@ -1,7 +1,7 @@
 """Norms, a file each: `NORMS` has them by name, in the order in which messages list them."""
 
+from attnscope.schemes import schemes_of
 from attnscope.schemes.norms.norm import NormScheme
-from attnscope.schemes.registry import schemes_of
 
 __all__ = ["NORMS", "NormScheme"]
 

@@ -6,7 +6,7 @@ Letters: B batch, T tokens, d d_model.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from attnscope.schemes.registry import Scheme
+from attnscope.schemes import Scheme
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,7 +1,7 @@
 """Objectives, a file each: `OBJECTIVES` has them by name, in the order in which messages list them."""
 
+from attnscope.schemes import schemes_of
 from attnscope.schemes.objectives.objective import NeededKeys, ObjectiveScheme
-from attnscope.schemes.registry import schemes_of
 
 __all__ = ["OBJECTIVES", "NeededKeys", "ObjectiveScheme", "usual_objective"]
 

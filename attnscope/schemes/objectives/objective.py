@@ -7,7 +7,7 @@ labels. Batches are made by those who read the data: an objective says which.
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
 
-from attnscope.schemes.registry import Scheme
+from attnscope.schemes import Scheme
 
 if TYPE_CHECKING:
     from attnscope.text.examples import Task

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from attnscope.schemes.registry import Scheme
+from attnscope.schemes import Scheme
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from attnscope.schemes.registry import Scheme
+from attnscope.schemes import Scheme
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor

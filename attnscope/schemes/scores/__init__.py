@@ -1,6 +1,6 @@
 """Scores, a file each: `SCORES` has them by name, in the order in which messages list them."""
 
-from attnscope.schemes.registry import schemes_of
+from attnscope.schemes import schemes_of
 from attnscope.schemes.scores.score import Comparison, Score
 
 __all__ = ["SCORES", "Comparison", "Score"]

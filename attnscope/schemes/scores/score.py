@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.schemes.registry import Scheme
+from attnscope.schemes import Scheme
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor

@@ -4,7 +4,7 @@ Every vocabulary begins with the same five special tokens, so their ids are 0 to
 made of comes from the library `tokenizers`, which is imported when one is made.
 """
 
-from attnscope.schemes.registry import schemes_of
+from attnscope.schemes import schemes_of
 from attnscope.schemes.tokenizers.kind import SPECIALS, Seen, TokenizerKind
 
 __all__ = ["KINDS", "SPECIALS", "Seen", "TokenizerKind"]

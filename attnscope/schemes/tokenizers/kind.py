@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
-from attnscope.schemes.registry import Scheme
+from attnscope.schemes import Scheme
 
 _A_PIECE = 0.38
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")

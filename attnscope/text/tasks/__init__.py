@@ -8,7 +8,7 @@ import dataclasses
 from typing import get_type_hints
 
 from attnscope.errors import RecipeError
-from attnscope.schemes.registry import classes_of
+from attnscope.schemes import classes_of
 from attnscope.schemes.tokenizers import SPECIALS
 from attnscope.text.examples import (
     TOKENIZER_KIND,

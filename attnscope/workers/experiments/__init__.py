@@ -21,7 +21,7 @@ from attnscope.models import Model
 from attnscope.nn import ModelConfig, Transformer, build_transformer
 from attnscope.nn.config import NormPlace, Position
 from attnscope.records.experiments import ExperimentNews, Question
-from attnscope.schemes.registry import module_names
+from attnscope.schemes import module_names
 
 Asked = TypeVar("Asked", bound=Question)
 GetModel = Callable[[], Model]
