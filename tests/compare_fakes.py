@@ -3,7 +3,7 @@
 import dataclasses
 
 import numpy as np
-from session_samples import Desk, head_map, traced
+from session_samples import Desk, head_map, state_of, traced
 from told import names_told
 
 from attnscope.records.maps import CompareTraces, DifferenceGrid, TracesCompared
@@ -11,9 +11,7 @@ from attnscope.records.messages import HeadsShown, Request, ShowHeads, Traced, T
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Tokens
-from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.maps.aspect import stack_tokens
-from attnscope.viewmodels.query import Requests
 
 
 class CompareDesk:
@@ -24,7 +22,7 @@ class CompareDesk:
         self.session = self.desk.session
         self.models = {"": self.desk.model, **(models or {})}
         self.asked: list[Request] = []
-        self.state = CompareState(self.session, Requests(self.asked.append))
+        self.state = state_of("compare", self.asked.append, session=self.session)
         self.told = names_told(self.state.changed)
 
     def open(self) -> "CompareDesk":

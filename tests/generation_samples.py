@@ -1,6 +1,6 @@
 """Made-up written texts, and a GenerationState whose requests lie in `posted`."""
 
-from session_samples import Desk, info, ref, tokens, traced
+from session_samples import Desk, info, ref, state_of, tokens, traced
 from told import names_told
 
 from attnscope.records.messages import Request, Traced, TraceText
@@ -17,8 +17,6 @@ from attnscope.records.outputs import (
     WrittenToken,
 )
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.generation import GenerationState
-from attnscope.viewmodels.query import Requests
 
 WORDS = ("on", "the", "mat")
 
@@ -68,7 +66,9 @@ class WritingDesk:
         self.desk.answer()
         self.posted: list[Request] = []
         self.cancelled: list[int] = []
-        self.state = GenerationState(self.session, Requests(self.posted.append, self.cancelled.append))
+        self.state = state_of(
+            "generation", self.posted.append, cancel=self.cancelled.append, session=self.session
+        )
         self.told = names_told(self.state.changed)
 
     def request(self) -> WriteText:

@@ -1,6 +1,8 @@
 """Small made-up replies that a session can be fed in tests: one model, one text, plausible numbers."""
 
 from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from told import names_told
@@ -146,6 +148,18 @@ class Desk:
 def states_of(session: Session, **posts: Callable[[Request], None]) -> States:
     """Every other state of a window around a session; nobody answers them but where `posts` lead."""
     return States(session, Replies(Posts(**posts)))
+
+
+def state_of(
+    name: str,
+    post: Callable[[Request], object],
+    *,
+    cancel: Callable[[int], object] = lambda number: None,
+    session: Session | None = None,
+) -> Any:
+    """One of the states of a window, by its name there; what any of them asks goes to `post`."""
+    posts = Posts(worker=post, tiles=post, downloads=post, cancel=cancel)
+    return attrgetter(name)(States(session or Desk().session, Replies(posts)))
 
 
 def gates_off(*heads: HeadRef) -> Gates:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PySide6.QtWidgets import QComboBox
 from pytestqt.qtbot import QtBot
+from session_samples import state_of
 
 import attnscope as at
 from attnscope.analysis.positions import N_VECTORS, WIDTH, position_checks, position_tables
@@ -14,8 +15,6 @@ from attnscope.figures.views.checklist import checklist_point
 from attnscope.records.maps import PositionCheck
 from attnscope.records.messages import PositionsShown
 from attnscope.schemes.positions import POSITIONS
-from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.query import Requests
 from attnscope.widgets.positions.page import PositionsPage
 
 CHECKS = {check.name: check for check in position_checks()}
@@ -108,7 +107,7 @@ def test_that_it_is_drawn_and_written(tmp_path) -> None:
 @pytest.mark.qt
 def test_that_the_page_asks_for_it_once_and_shows_it(qtbot: QtBot) -> None:
     posted: list = []
-    state = PositionsState(Requests(posted.append))
+    state = state_of("positions", posted.append)
     page = PositionsPage(state)
     qtbot.addWidget(page)
     page.show()

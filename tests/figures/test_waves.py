@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PySide6.QtWidgets import QComboBox, QLineEdit
 from pytestqt.qtbot import QtBot
+from session_samples import state_of
 
 import attnscope as at
 from attnscope.analysis.positions import position_tables
@@ -13,8 +14,6 @@ from attnscope.cli.main import main
 from attnscope.errors import UserError
 from attnscope.figures.views import VIEWS
 from attnscope.records.messages import PositionsShown
-from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.query import Requests
 from attnscope.widgets.positions.page import PositionsPage
 
 WAVES = VIEWS["waves"]
@@ -96,7 +95,7 @@ def test_that_the_command_line_draws_it(tmp_path, capsys) -> None:
 @pytest.mark.qt
 def test_that_the_page_shows_and_exports_it(qtbot: QtBot) -> None:
     posted: list = []
-    state = PositionsState(Requests(posted.append))
+    state = state_of("positions", posted.append)
     page = PositionsPage(state)
     qtbot.addWidget(page)
     page.show()

@@ -2,32 +2,31 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from aligning_samples import CELLS, HEADS, table
 from heads_fakes import make_table
-from session_samples import Desk, info, ref
+from session_samples import Desk, info, ref, state_of
 
 from attnscope.records.findings import AlignmentShown, GoldCell, GoldFiles, GoldPair, ShowAlignment
 from attnscope.records.messages import Failed
 from attnscope.records.tiles import LongMap
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.heads.marks import AligningState
 from attnscope.viewmodels.maps.aspect import Aspect, cell_of_words
-from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.head_measures import statement_of, with_alignment
 
 
-def opened() -> tuple[Desk, AligningState, list[ShowAlignment]]:
+def opened() -> tuple[Desk, Any, list[ShowAlignment]]:
     desk = Desk().open()
     asked: list[ShowAlignment] = []
-    state = AligningState(desk.session, Requests(asked.append))
+    state = state_of("aligning", asked.append, session=desk.session)
     desk.session.select_heads((HEADS[0],))
     desk.answer()
     return desk, state, asked
 
 
-def answered(*rates: float) -> tuple[Desk, AligningState]:
+def answered(*rates: float) -> tuple[Desk, Any]:
     desk, state, asked = opened()
     state.show(True)
     state.handle(

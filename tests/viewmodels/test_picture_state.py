@@ -3,18 +3,16 @@
 from dataclasses import replace
 
 import numpy as np
-from session_samples import Desk, info, ref
+from session_samples import Desk, info, ref, state_of
 
 from attnscope.records.maps import Picture, PictureShown, ShowPicture
 from attnscope.records.messages import Request
-from attnscope.viewmodels.maps.picturing import PictureState
-from attnscope.viewmodels.query import Requests
 
 
 def test_that_another_picture_of_as_many_patches_is_not_taken_for_the_one_that_was_traced() -> None:
     desk = Desk().open(replace(info(), form="encoder", architecture="ViT", reads="picture"))
     asked: list[Request] = []
-    state = PictureState(desk.session, Requests(asked.append))
+    state = state_of("picturing", asked.append, session=desk.session)
     state.watch(True)
     desk.session.select_heads((ref(0, 0),))
     desk.answer()

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
+from session_samples import state_of
 from told import names_told
 
 from attnscope.records.maps import PositionTable
 from attnscope.records.messages import Failed, ModelLoaded, PositionsShown, Request, ShowPositions
 from attnscope.records.models import ModelInfo
-from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.query import Requests
 
 INFO = ModelInfo(
     name="tiny",
@@ -38,7 +37,7 @@ def table(name: str, n: int = 4, d: int = 6) -> PositionTable:
 class Desk:
     def __init__(self) -> None:
         self.posted: list[Request] = []
-        self.state = PositionsState(Requests(self.posted.append))
+        self.state = state_of("positions", self.posted.append)
         self.told = names_told(self.state.changed)
 
     @property

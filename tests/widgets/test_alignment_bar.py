@@ -8,7 +8,7 @@ from aligning_samples import CELLS, HEADS, table
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
-from session_samples import Desk, head_map, info, ref, tokens
+from session_samples import Desk, head_map, info, ref, state_of, tokens
 
 from attnscope.figures.export import render
 from attnscope.figures.paint_tiles import MapPart, part_layout, part_rect
@@ -16,8 +16,6 @@ from attnscope.figures.spec import BASE_PT, FigureSpec
 from attnscope.figures.views.head import HeadFigure
 from attnscope.records.findings import AlignmentShown, GoldCell, ShowAlignment
 from attnscope.records.tiles import MapTile
-from attnscope.viewmodels.heads.marks import AligningState
-from attnscope.viewmodels.query import Requests
 from attnscope.widgets.explore.head_panel import AlignmentBar
 from attnscope.widgets.explore.head_view import HeadView
 
@@ -26,7 +24,7 @@ pytestmark = pytest.mark.qt
 
 def test_that_the_bar_shows_numbers_selects_the_best_and_hides_without_cross_heads(qtbot: QtBot) -> None:
     desk, asked = Desk().open(), []
-    state = AligningState(desk.session, Requests(asked.append))
+    state = state_of("aligning", asked.append, session=desk.session)
     answers = iter(["/l.txt", "/p.tsv", ""])
     bar = AlignmentBar(state, desk.session, ask=lambda *_: next(answers))
     qtbot.addWidget(bar)

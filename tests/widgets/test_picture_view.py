@@ -5,6 +5,7 @@ import io
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +37,6 @@ from attnscope.models.huggingface.inputs import Preparation, prepared_pixels, se
 from attnscope.records.maps import HeadMap, Picture, PictureShown, ShowPicture
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.maps.picturing import PictureState
 from attnscope.viewmodels.session.scripts import scripts_now
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.head_panel import HeadPanel
@@ -56,7 +56,7 @@ def desk() -> Desk:
 
 
 @pytest.fixture
-def shown(qtbot: QtBot, desk: Desk) -> tuple[HeadPanel, PictureState, list[ShowPicture], ViewState]:
+def shown(qtbot: QtBot, desk: Desk) -> tuple[HeadPanel, Any, list[ShowPicture], ViewState]:
     desk.session.texts.set_text("one two three")  # and </s>: four tokens, as the picture has
     desk.answer()
     asked: list[ShowPicture] = []

@@ -9,13 +9,12 @@ from PySide6.QtCore import QPoint, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QApplication, QCheckBox, QLabel, QSpinBox
 from pytestqt.qtbot import QtBot
+from session_samples import state_of
 
 from attnscope.figures.colours import lut, palette
 from attnscope.records.maps import PositionTable
 from attnscope.records.messages import Failed, ModelLoaded, PositionsShown, Request, ShowPositions
 from attnscope.records.models import ModelInfo
-from attnscope.viewmodels.positions import PositionsState
-from attnscope.viewmodels.query import Requests
 from attnscope.widgets.form_parts import FormulaLabel
 from attnscope.widgets.positions.page import PositionColumn, PositionsPage
 from attnscope.widgets.positions.position_map import PositionMap, colour_words, ticks
@@ -43,7 +42,7 @@ def table(name: str, n: int = 5, d: int = 4, note: str = "", formula: str = "") 
 class Desk:
     def __init__(self, qtbot: QtBot) -> None:
         self.posted: list[Request] = []
-        self.state = PositionsState(Requests(self.posted.append))
+        self.state = state_of("positions", self.posted.append)
         self.page = PositionsPage(self.state)
         qtbot.addWidget(self.page)
         apply_theme(self.page, palette(False))
