@@ -1,6 +1,6 @@
 """Made-up pruning curves and importances over the sample model's heads, and a state that has them."""
 
-from session_samples import Desk, gates_off, info
+from session_samples import Desk, gates_off, info, states_of
 from told import names_told
 
 from attnscope.records.importance import (
@@ -16,9 +16,6 @@ from attnscope.records.importance import (
 )
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.sites import HeadRef
-from attnscope.viewmodels.heads.pruning import CurvesState
-from attnscope.viewmodels.heads.state import HeadsState
-from attnscope.viewmodels.query import Requests
 
 HEADS: tuple[HeadRef, ...] = tuple(head for site in info().sites for head in site.heads)
 
@@ -60,9 +57,8 @@ class CurvesDesk(Desk):
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[object] = []
-        requests = Requests(self.asked.append)
-        self.heads = HeadsState(self.session, requests)
-        self.curves = CurvesState(self.session, requests)
+        self.states = states_of(self.session, worker=self.asked.append)
+        self.heads, self.curves, self.tints = self.states.heads, self.states.curves, self.states.tints
         self.curves_told = names_told(self.curves.changed)
 
     def loaded(self) -> "CurvesDesk":

@@ -1,7 +1,7 @@
 """A HeadsState with a made-up table, for the tests of the state and of the page."""
 
 import numpy as np
-from session_samples import info
+from session_samples import info, state_of
 from told import names_told
 
 from attnscope.records.findings import Findings, HeadsMeasured, MeasureHeads
@@ -15,7 +15,6 @@ from attnscope.records.measures import (
     Role,
 )
 from attnscope.records.messages import ModelLoaded
-from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.state import Session
 
@@ -63,9 +62,8 @@ def make_cards(heads: tuple) -> tuple[HeadCard, ...]:  # type: ignore[type-arg]
 class HeadsDesk:
     def __init__(self) -> None:
         self.posted: list[object] = []
-        requests = Requests(self.posted.append)
-        self.session = Session(requests)
-        self.state = HeadsState(self.session, requests)
+        self.session = Session(Requests(self.posted.append))
+        self.state = state_of("heads", self.posted.append, session=self.session)
         self.told = names_told(self.state.changed)
 
     def open(self, form: str = "encoder-decoder") -> None:

@@ -1,12 +1,13 @@
 """Small made-up replies that a session can be fed in tests: one model, one text, plausible numbers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from told import names_told
 
+from attnscope.records.experiments import Finding, Question
 from attnscope.records.maps import HeadMap, HeadMeasures, SelfCheck, SiteGrid
 from attnscope.records.messages import (
     HeadsShown,
@@ -156,10 +157,11 @@ def state_of(
     *,
     cancel: Callable[[int], object] = lambda number: None,
     session: Session | None = None,
+    read_kept: Callable[[], Mapping[Question, Finding]] = dict,
 ) -> Any:
     """One of the states of a window, by its name there; what any of them asks goes to `post`."""
     posts = Posts(worker=post, tiles=post, downloads=post, cancel=cancel)
-    return attrgetter(name)(States(session or Desk().session, Replies(posts)))
+    return attrgetter(name)(States(session or Desk().session, Replies(posts), read_kept=read_kept))
 
 
 def gates_off(*heads: HeadRef) -> Gates:

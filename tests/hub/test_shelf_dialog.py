@@ -8,6 +8,7 @@ from hub_server import Hub, drop_after, page, status
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QWidget
+from session_samples import state_of
 
 from attnscope.hub.shelf import part_paths, whole_snapshot
 from attnscope.records.messages import Failed
@@ -21,8 +22,6 @@ from attnscope.records.models import (
     typed_name,
     unlisted,
 )
-from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.shelf import ShelfState, place_words
 from attnscope.viewmodels.states import WorkState, watch_downloads
 from attnscope.widgets.window.shelf_dialog import COLUMNS, ShelfDialog
 from attnscope.workers.fetch_desk import FetchDesk
@@ -39,7 +38,7 @@ class Bench:
         self.now = 0.0
         self.desk = FetchDesk(self.clock)
         self.posted: list[object] = []
-        self.state = ShelfState(Requests(self.post))
+        self.state = state_of("shelf", self.post)
 
     def clock(self) -> float:
         self.now += 0.1
@@ -336,7 +335,7 @@ def test_that_a_package_says_that_it_carries_the_model(bench: Bench, qtbot) -> N
     qtbot.addWidget(dialog)
     assert "contains it" in dialog.told.text()
     assert dialog.main_button.text() == "Open"
-    assert place_words(state.rows[0]) == "Installed"
+    assert cells(dialog, 0)[-1] == "Installed"
 
 
 @pytest.mark.parametrize(

@@ -1,24 +1,24 @@
 """The panel across layers: when it asks, which token, what it says."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
-from session_samples import Desk, info, ref
+from session_samples import Desk, info, ref, state_of
 
 from attnscope.records.causes import InfluenceRow, InfluenceShown, ShowInfluence
 from attnscope.records.interventions import MakeUniform
 from attnscope.records.messages import Failed
 from attnscope.records.requests import StopWork
 from attnscope.viewmodels.causes import across_layers
-from attnscope.viewmodels.causes.across_layers import AcrossState, number_words, tip_words
-from attnscope.viewmodels.query import Requests
+from attnscope.viewmodels.causes.across_layers import number_words, tip_words
 
 
-def watched() -> tuple[Desk, AcrossState, list[ShowInfluence]]:
+def watched() -> tuple[Desk, Any, list[ShowInfluence]]:
     desk = Desk().open()
     asked: list[ShowInfluence] = []
-    state = AcrossState(desk.session, Requests(asked.append))
+    state = state_of("across", asked.append, session=desk.session)
     state.watch(True)
     return desk, state, asked
 
@@ -106,7 +106,7 @@ def test_that_long_texts_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> N
 def test_that_an_encoder_is_explained_at_its_place() -> None:
     desk = Desk()
     desk.open(info("encoder"))
-    state = AcrossState(desk.session, Requests(lambda request: None))
+    state = state_of("across", lambda request: None, session=desk.session)
     state.choose(1)
     assert state.heading == "output at “cat”"
     assert [number_words(value) for value in (0.0, 0.123, 12.0, float("nan"))] == ["·", "0.12", "12", ""]

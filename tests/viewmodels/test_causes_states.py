@@ -1,10 +1,11 @@
 """The parts of an output and patching: when they ask, with what, and what they say."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
-from session_samples import SAMPLES, Desk, gates_off, info, ref
+from session_samples import SAMPLES, Desk, gates_off, info, ref, states_of
 
 from attnscope.records.causes import (
     AttributeOutput,
@@ -20,16 +21,12 @@ from attnscope.records.messages import Failed, Request
 from attnscope.records.models import Sample
 from attnscope.records.requests import StopWork
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.causes.across_layers import AcrossState
 from attnscope.viewmodels.causes.attribution_and_patching import (
-    AttributingState,
-    PatchingState,
     counterpart,
     end_of_change,
     part_words,
     refusal_of,
 )
-from attnscope.viewmodels.query import Requests
 
 ANSWER, OTHER = Token(id=6, piece="chat"), Token(id=7, piece="dort")
 PARTS = (
@@ -41,12 +38,10 @@ PARTS = (
 )
 
 
-def states() -> tuple[Desk, AttributingState, PatchingState, list[Request]]:
+def states() -> tuple[Desk, Any, Any, list[Request]]:
     desk, asked = Desk().open(), list[Request]()
-    requests = Requests(asked.append)
-    across = AcrossState(desk.session, requests)
-    attributing = AttributingState(desk.session, across, requests)
-    return desk, attributing, PatchingState(desk.session, across, requests), asked
+    found = states_of(desk.session, worker=asked.append)
+    return desk, found.attributing, found.patching, asked
 
 
 def attributed(number: int, position: int = 0) -> OutputAttributed:

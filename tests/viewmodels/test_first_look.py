@@ -4,23 +4,22 @@ from dataclasses import replace
 
 import pytest
 from heads_fakes import make_cards, make_table
-from session_samples import Desk, info
+from session_samples import Desk, info, state_of
 
 from attnscope.records.findings import Findings, HeadsMeasured, MeasureHeads, MeasuringNews
 from attnscope.records.messages import Failed, ModelLoaded
-from attnscope.viewmodels.heads.state import FirstLook, HeadsState
-from attnscope.viewmodels.query import Requests
 
 
 class Looked:
-    """A session on a traced text, and how often a first look at it has measured."""
+    """The heads of a session on a traced text, and how often a first look at them has measured."""
 
     def __init__(self) -> None:
-        self.desk, self.n_measured, self.is_wanted = Desk().open(), 0, True
-        self.look = FirstLook(self.desk.session, lambda: 200, lambda: self.is_wanted, self._measure)
+        self.desk, self.posted = Desk().open(), []
+        self.look = state_of("heads", self.posted.append, session=self.desk.session).first_look
 
-    def _measure(self) -> None:
-        self.n_measured, self.is_wanted = self.n_measured + 1, False
+    @property
+    def n_measured(self) -> int:
+        return sum(isinstance(one, MeasureHeads) for one in self.posted)
 
 
 def with_parameters(looked: Looked, n_parameters: int) -> None:
@@ -52,7 +51,7 @@ def test_that_a_large_model_is_left_to_the_person_with_how_long_it_takes(
 
 def test_that_a_page_that_stays_in_sight_measures_the_next_model_too() -> None:
     desk, asked = Desk().open(), []
-    heads = HeadsState(desk.session, Requests(asked.append))
+    heads = state_of("heads", asked.append, session=desk.session)
     heads.first_look.look(True)
     heads.stop()
     heads.first_look.look(True)
@@ -67,7 +66,9 @@ class Idle:
 
     def __init__(self) -> None:
         self.desk, self.posted, self.cancelled = Desk().open(), [], []
-        self.heads = HeadsState(self.desk.session, Requests(self.posted.append, self.cancelled.append))
+        self.heads = state_of(
+            "heads", self.posted.append, cancel=self.cancelled.append, session=self.desk.session
+        )
         self.heads.measure_when_idle()
 
     def measured(self) -> HeadsMeasured:

@@ -1,21 +1,22 @@
 """The attention graph: when it asks, for which token and threshold, what it says of a circle."""
 
+from typing import Any
+
 import pytest
 from graph_samples import graph
-from session_samples import Desk
+from session_samples import Desk, states_of
 from told import names_told
 
 from attnscope.records.causes import AttentionGraph, GraphEdge, GraphShown, ShowGraph
 from attnscope.records.messages import Failed
-from attnscope.viewmodels.causes.across_layers import AcrossState, GraphState, node_words
-from attnscope.viewmodels.query import Requests
+from attnscope.viewmodels.causes.across_layers import node_words
 
 
-def watched() -> tuple[Desk, AcrossState, GraphState, list[ShowGraph]]:
+def watched() -> tuple[Desk, Any, Any, list[ShowGraph]]:
     desk = Desk().open()
     asked: list[ShowGraph] = []
-    across = AcrossState(desk.session, Requests(lambda request: None))
-    state = GraphState(desk.session, across, Requests(asked.append))
+    states = states_of(desk.session, worker=asked.append)
+    across, state = states.across, states.graph
     state.watch(True)
     return desk, across, state, asked
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from session_samples import Desk, ref
+from session_samples import Desk, ref, state_of
 
 from attnscope.records.measures import (
     CircuitKind,
@@ -17,8 +17,7 @@ from attnscope.records.measures import (
 from attnscope.records.messages import Request
 from attnscope.records.sites import Site, Stack
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.heads.head_weights import WeightsState, n_dimensions, sameness_words
-from attnscope.viewmodels.query import Requests
+from attnscope.viewmodels.heads.head_weights import n_dimensions, sameness_words
 
 SITE = Site(stack="encoder", layer=0, n_heads=2, n_kv_heads=2)
 
@@ -58,7 +57,7 @@ def test_that_sameness_is_said_by_its_sign_and_translations_by_their_words() -> 
 
 def test_that_the_head_asked_for_last_is_shown_with_readable_pairs_first() -> None:
     desk, posted = Desk().open(), list[Request]()
-    state = WeightsState(desk.session, Requests(posted.append))
+    state = state_of("weights", posted.append, session=desk.session)
     state.watch(True)
     (asked,) = [request for request in posted if isinstance(request, ShowWeights)]
     assert asked.head == state.head == desk.session.primary

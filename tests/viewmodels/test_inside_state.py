@@ -1,22 +1,22 @@
 """The state of the view into a head: when it asks, what it walks, what it writes out."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from inside_samples import inside
-from session_samples import Desk, info, ref
+from session_samples import Desk, info, ref, state_of
 
 from attnscope.counting import short_words
 from attnscope.records.maps import InsideShown, ShowInside
 from attnscope.records.messages import Failed
-from attnscope.viewmodels.causes.inside import STEPS, InsideState, rest_words, step_words, title_words
-from attnscope.viewmodels.query import Requests
+from attnscope.viewmodels.causes.inside import STEPS, rest_words, step_words, title_words
 
 
-def watched(form: str = "decoder") -> tuple[Desk, InsideState, list[ShowInside]]:
+def watched(form: str = "decoder") -> tuple[Desk, Any, list[ShowInside]]:
     desk = Desk().open(info(form))
     asked: list[ShowInside] = []
-    state = InsideState(desk.session, Requests(asked.append))  # type: ignore[arg-type]
+    state = state_of("inside", asked.append, session=desk.session)  # type: ignore[arg-type]
     state.watch(True)
     return desk, state, asked
 

@@ -1,6 +1,8 @@
 """The experiments of labs as the window keeps them: asked once, newest wins, told when known."""
 
-from session_samples import Desk
+from typing import Any
+
+from session_samples import Desk, state_of
 from told import names_told
 
 from attnscope.records.experiments import (
@@ -14,13 +16,12 @@ from attnscope.records.experiments import (
 )
 from attnscope.records.messages import Failed, ModelLoaded, Request
 from attnscope.records.requests import StopWork
-from attnscope.viewmodels.labs.controls import MAX_KEPT, ExperimentsState
-from attnscope.viewmodels.query import Requests
+from attnscope.viewmodels.labs.controls import MAX_KEPT
 
 
-def make() -> tuple[ExperimentsState, list[Request], list[str]]:
+def make() -> tuple[Any, list[Request], list[str]]:
     posted: list[Request] = []
-    state = ExperimentsState(Desk().open().session, Requests(posted.append))
+    state = state_of("labs.experiments", posted.append, session=Desk().open().session)
     return state, posted, names_told(state.changed)
 
 

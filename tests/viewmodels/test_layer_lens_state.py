@@ -2,29 +2,28 @@
 
 import dataclasses
 import math
+from typing import Any
 
 from lens_samples import table
-from session_samples import Desk, gates_off, ref
+from session_samples import Desk, gates_off, ref, state_of
 from told import names_told
 
 from attnscope.records.causes import LensShown, ShowLens
 from attnscope.records.interventions import MakeUniform
 from attnscope.records.messages import Failed
 from attnscope.viewmodels.causes.across_layers import (
-    LensState,
     cell_sentences,
     cell_share,
     lens_cell_text,
     level_name,
     rows_name,
 )
-from attnscope.viewmodels.query import Requests
 
 
-def watched() -> tuple[Desk, LensState, list[ShowLens]]:
+def watched() -> tuple[Desk, Any, list[ShowLens]]:
     desk = Desk().open()
     asked: list[ShowLens] = []
-    state = LensState(desk.session, Requests(asked.append))
+    state = state_of("lens", asked.append, session=desk.session)
     state.watch(True)
     return desk, state, asked
 
@@ -32,7 +31,7 @@ def watched() -> tuple[Desk, LensState, list[ShowLens]]:
 def test_that_the_panel_asks_only_while_somebody_looks() -> None:
     desk = Desk().open()
     asked: list[ShowLens] = []
-    state = LensState(desk.session, Requests(asked.append))
+    state = state_of("lens", asked.append, session=desk.session)
     assert asked == []
     state.watch(True)
     assert [one.text for one in asked] == [desk.session.text]
@@ -76,7 +75,7 @@ def test_that_another_librarys_model_is_asked_too() -> None:
     desk = Desk()
     desk.open()
     asked: list[ShowLens] = []
-    state = LensState(desk.session, Requests(asked.append))
+    state = state_of("lens", asked.append, session=desk.session)
     desk.session.model = dataclasses.replace(desk.session.model, architecture="GPT2LMHeadModel")
     state.watch(True)
     assert [request.text for request in asked] == ["the cat sleeps"]

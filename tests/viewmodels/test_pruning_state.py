@@ -1,8 +1,10 @@
 """What the dialog that removes heads knows: one attempt at a time, late replies change nothing."""
 
 import dataclasses
+from typing import Any
 
 from pruning_samples import GATES, REPORT
+from session_samples import state_of
 from told import names_told
 
 from attnscope.records.importance import (
@@ -17,7 +19,6 @@ from attnscope.records.importance import (
 from attnscope.records.messages import Failed, Progress
 from attnscope.records.sites import Gates
 from attnscope.viewmodels.heads.pruning import (
-    PruningState,
     folded_sentence,
     outcome_words,
     removed_by_site,
@@ -25,17 +26,16 @@ from attnscope.viewmodels.heads.pruning import (
     report_rows,
     speed_words,
 )
-from attnscope.viewmodels.query import Requests
 
 
-def begun() -> tuple[PruningState, list]:
+def begun() -> tuple[Any, list]:
     posted: list = []
-    state = PruningState(Requests(posted.append))
+    state = state_of("pruning", posted.append)
     state.begin(GATES, "the cat", None)
     return state, posted
 
 
-def tried() -> tuple[PruningState, list]:
+def tried() -> tuple[Any, list]:
     state, posted = begun()
     state.handle(PruningTried(number=posted[-1].number, report=REPORT, shapes=("small", "same")))
     return state, posted

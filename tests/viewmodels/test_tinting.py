@@ -5,14 +5,12 @@ import math
 from curve_samples import HEADS, CurvesDesk, importance
 from told import names_told
 
-from attnscope.viewmodels.heads.marks import OFF, TintState
-
 
 def test_that_frames_follow_the_choice_and_the_numbers() -> None:
     desk = CurvesDesk().loaded()
-    tints = TintState(desk.session, desk.heads)
+    tints = desk.tints
     told = names_told(tints.changed)
-    assert (tints.key, tints.choice, told) == (OFF, None, [])
+    assert (tints.key, tints.choice, told) == ("", None, [])
     assert {choice.group for choice in tints.choices} == {"on this text"}
     tints.choose("text:confidence")
     assert told == ["tint"]
@@ -30,5 +28,5 @@ def test_that_frames_follow_the_choice_and_the_numbers() -> None:
     assert (tints.choice, tints.values) == (None, {})
     desk.heads.rank((importance(),))
     assert tints.choice is not None
-    tints.choose(OFF)
+    tints.choose("")
     assert tints.values == {}

@@ -1,6 +1,7 @@
 """The states of the token labs: newest wins, steps are walked, rows are told, searches are asked."""
 
 import numpy as np
+from session_samples import state_of
 from token_lab_samples import replay_of_ab, table
 
 from attnscope.records.messages import Failed, ModelLoaded
@@ -18,20 +19,11 @@ from attnscope.records.tokenizers import (
     TokenizersNews,
     VocabularyShown,
 )
-from attnscope.viewmodels.labs.tokenizers import (
-    COLUMNS,
-    SPELLED_EXAMPLE,
-    MergesState,
-    TokenizersState,
-    VocabularyState,
-    sizes_from_text,
-)
-from attnscope.viewmodels.query import Requests
 
 
 def test_that_an_old_replay_is_dropped_and_the_newest_begins_with_its_first_merge():
     posted = []
-    state = MergesState(Requests(posted.append))
+    state = state_of("labs.merges", posted.append)
     state.set_text("nothing is asked before it is looked at")
     assert posted == []
     state.start()
@@ -46,7 +38,7 @@ def test_that_an_old_replay_is_dropped_and_the_newest_begins_with_its_first_merg
 
 def test_that_steps_are_walked_within_their_ends_and_said():
     posted = []
-    state = MergesState(Requests(posted.append))
+    state = state_of("labs.merges", posted.append)
     state.start()
     state.handle(SplitsReplayed(number=posted[0].number, replay=replay_of_ab()))
     state.go_to(1)
@@ -62,7 +54,7 @@ def test_that_steps_are_walked_within_their_ends_and_said():
 
 def test_that_a_word_of_the_window_is_replayed_with_the_model_and_again_for_another_model():
     posted = []
-    state = MergesState(Requests(posted.append))
+    state = state_of("labs.merges", posted.append)
     state.show_word("smarter")
     assert (posted[-1].text, posted[-1].source) == ("smarter", "model")
     state.handle(ModelLoaded(number=1, info=None))
@@ -73,7 +65,7 @@ def test_that_a_word_of_the_window_is_replayed_with_the_model_and_again_for_anot
 
 def test_that_a_replay_that_failed_leaves_no_steps_of_the_one_before():
     posted = []
-    state = MergesState(Requests(posted.append))
+    state = state_of("labs.merges", posted.append)
     state.start()
     state.handle(SplitsReplayed(number=posted[0].number, replay=replay_of_ab()))
     state.set_source("model")
@@ -83,7 +75,7 @@ def test_that_a_replay_that_failed_leaves_no_steps_of_the_one_before():
 
 
 def test_that_bytes_get_a_vocabulary_that_holds_them():
-    state = MergesState(Requests([].append))
+    state = state_of("labs.merges", [].append)
     state.set_size(60)
     state.set_kind("byte-bpe")
     assert state.wish.vocab_size == 270
@@ -91,7 +83,7 @@ def test_that_bytes_get_a_vocabulary_that_holds_them():
 
 def test_that_rows_come_one_by_one_and_equal_vocabularies_are_shown_once():
     posted = []
-    state = TokenizersState(Requests(posted.append))
+    state = state_of("labs.tokenizers", posted.append)
     state.choose(sizes=(100, 200))
     state.start()
     (request,) = posted
@@ -109,7 +101,7 @@ def test_that_rows_come_one_by_one_and_equal_vocabularies_are_shown_once():
     assert state.is_working
     assert state.rows == (full, none)
     assert state.cells(full)[5] == "50%"
-    assert len(state.cells(none)) == len(state.cells(full)) == len(COLUMNS)
+    assert len(state.cells(none)) == len(state.cells(full)) == 11
     state.stop()
     assert posted[-1] == StopWork(number=posted[-1].number, work="CompareTokenizers")
     state.handle(TokenizersNews(number=request.number, is_done=True))
@@ -118,7 +110,7 @@ def test_that_rows_come_one_by_one_and_equal_vocabularies_are_shown_once():
 
 def test_that_another_model_ends_a_comparison_in_words():
     posted = []
-    state = TokenizersState(Requests(posted.append))
+    state = state_of("labs.tokenizers", posted.append)
     state.look()
     state.look()
     assert len(posted) == 1  # looked at first, the example is measured at once
@@ -127,14 +119,9 @@ def test_that_another_model_ends_a_comparison_in_words():
     assert "another model" in state.sentence
 
 
-def test_that_sizes_are_read_as_people_type_them():
-    assert sizes_from_text("100, 50; 7 x 200 100 1000000") == (50, 100, 200)
-    assert sizes_from_text("none") == ()
-
-
 def test_that_a_vocabulary_is_asked_for_once_searched_and_asked_again_for_another_model():
     posted = []
-    state = VocabularyState(Requests(posted.append))
+    state = state_of("labs.vocabulary", posted.append)
     state.search("b")
     assert posted == []
     state.start()
@@ -159,10 +146,10 @@ def test_that_a_vocabulary_is_asked_for_once_searched_and_asked_again_for_anothe
 
 def test_that_a_vocabulary_opens_on_a_spelled_example_and_on_its_longest_piece():
     posted = []
-    state = VocabularyState(Requests(posted.append))
+    state = state_of("labs.vocabulary", posted.append)
     state.start()
     state.handle(VocabularyShown(number=posted[0].number, table=table()))
-    assert [r.text for r in posted if isinstance(r, SpellText)] == [SPELLED_EXAMPLE]
+    assert [r.text for r in posted if isinstance(r, SpellText)] == ["the cat is unbelievably naïve"]
     assert [r.id for r in posted if isinstance(r, ShowPiece)] == [2]  # bc
     state.spell("")
     state.handle(ModelLoaded(number=1, info=None))

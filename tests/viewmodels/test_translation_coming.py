@@ -2,14 +2,10 @@
 
 from dataclasses import replace
 
-from session_samples import Desk, info, ref, traced
+from session_samples import Desk, info, ref, states_of, traced
 
 from attnscope.records.messages import Failed, Traced, TraceText
-from attnscope.viewmodels.causes.across_layers import AcrossState
-from attnscope.viewmodels.causes.attribution_and_patching import PatchingState
-from attnscope.viewmodels.heads.alike import AlikeState
 from attnscope.viewmodels.maps.aspect import sides_of_site, with_room
-from attnscope.viewmodels.query import Requests
 
 
 class WritingDesk(Desk):
@@ -99,9 +95,8 @@ def test_that_rows_to_come_are_drawn_as_no_data():
 def test_that_no_pass_begins_from_a_part():
     desk = WritingDesk().open(info("encoder-decoder"))
     session, post = desk.session, desk.posted.append
-    across = AcrossState(session, Requests(post))
-    patching = PatchingState(session, across, Requests(post))
-    alike = AlikeState(session, Requests(post))
+    states = states_of(session, worker=post)
+    patching, alike = states.patching, states.alike
     patching.set_corrupt("a dog sleeps")
     assert not patching.is_runnable
     assert not alike.can_run

@@ -6,16 +6,12 @@ from types import SimpleNamespace
 import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
-from session_samples import Desk
+from session_samples import Desk, states_of
 
 from attnscope.records.experiments import BleuQuestion, GradientQuestion, ModifyQuestion
 from attnscope.records.findings import MeasureHeads, MeasuringNews
 from attnscope.records.messages import LoadModel, ModelLoaded, Progress, Request
 from attnscope.records.requests import StopWork
-from attnscope.viewmodels.heads.alike import AlikeState
-from attnscope.viewmodels.heads.pruning import CurvesState
-from attnscope.viewmodels.heads.state import HeadsState
-from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.states import WorkState, experiment_jobs, watch_heads, watch_session
 from attnscope.widgets.window.bars import WorkLine
 
@@ -27,16 +23,15 @@ class Bench:
         self.desk = Desk().open()
         self.posted: list[Request] = []
         self.cancelled: list[int] = []
-        requests = Requests(self.posted.append)
-        self.heads = HeadsState(self.desk.session, requests)
-        self.curves = CurvesState(self.desk.session, requests)
+        states = states_of(self.desk.session, worker=self.posted.append)
+        self.heads, self.curves = states.heads, states.curves
         self.work = WorkState()
         watch_session(self.work, self.desk.session, self.cancelled.append)
         watch_heads(
             self.work,
             self.heads,
             self.curves,
-            AlikeState(self.desk.session, requests),
+            states.alike,
         )
 
     def begin(self) -> None:

@@ -1,11 +1,13 @@
 """The panel across layers: choose a token, read numbers and definitions."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from graph_samples import graph
 from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
-from session_samples import Desk
+from session_samples import Desk, states_of
 
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.causes import (
@@ -16,23 +18,29 @@ from attnscope.records.causes import (
     ShowGraph,
     ShowInfluence,
 )
-from attnscope.viewmodels.causes.across_layers import AcrossState, GraphState
-from attnscope.viewmodels.query import Requests
+from attnscope.viewmodels.states import States
 from attnscope.widgets.causes.across_view import AcrossPanel
 from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
 
 
-def graph_state(desk: Desk, across: AcrossState, asked: list[object] | None = None) -> GraphState:
-    return GraphState(desk.session, across, Requests((asked if asked is not None else []).append))
+def made(desk: Desk, asked: list[Any], graphs: list[Any] | None = None) -> tuple[AcrossPanel, States]:
+    """The panel, and its states; what is asked of the graph goes to `graphs`."""
+    of_graph = [] if graphs is None else graphs
+
+    def post(request: object) -> None:
+        (of_graph if isinstance(request, ShowGraph) else asked).append(request)
+
+    states = states_of(desk.session, worker=post)
+    return AcrossPanel(desk.session, states.across, states.graph), states
 
 
 def test_that_a_click_on_a_token_asks_and_chips_are_coloured(qtbot: QtBot) -> None:
     desk = Desk().open()
     asked: list[ShowInfluence] = []
-    state = AcrossState(desk.session, Requests(asked.append))
-    panel = AcrossPanel(desk.session, state, graph_state(desk, state))
+    panel, states = made(desk, asked)
+    state = states.across
     qtbot.addWidget(panel)
     panel.resize(280, 420)
     panel.show()
@@ -82,8 +90,8 @@ def test_that_a_click_on_a_token_asks_and_chips_are_coloured(qtbot: QtBot) -> No
 def test_that_no_empty_table_stands_under_a_refusal(qtbot: QtBot) -> None:
     desk = Desk().open()
     asked: list[ShowInfluence] = []
-    state = AcrossState(desk.session, Requests(asked.append))
-    panel = AcrossPanel(desk.session, state, graph_state(desk, state))
+    panel, states = made(desk, asked)
+    state = states.across
     qtbot.addWidget(panel)
     panel.show()
     traced = desk.session.traced
@@ -100,9 +108,8 @@ def test_that_no_empty_table_stands_under_a_refusal(qtbot: QtBot) -> None:
 def test_that_the_graph_asks_when_it_is_shown_and_is_walked_with_the_arrow_keys(qtbot: QtBot) -> None:
     desk = Desk().open()
     asked: list[object] = []
-    across = AcrossState(desk.session, Requests(lambda request: None))
-    state = graph_state(desk, across, asked)
-    panel = AcrossPanel(desk.session, across, state)
+    panel, states = made(desk, [], asked)
+    state = states.graph
     qtbot.addWidget(panel)
     panel.resize(280, 420)
     panel.show()
@@ -145,8 +152,8 @@ def test_that_the_graph_asks_when_it_is_shown_and_is_walked_with_the_arrow_keys(
 def test_that_the_table_asks_for_nothing_while_the_graph_is_shown(qtbot: QtBot) -> None:
     desk = Desk().open()
     asked: list[object] = []
-    across = AcrossState(desk.session, Requests(asked.append))
-    panel = AcrossPanel(desk.session, across, graph_state(desk, across))
+    panel, states = made(desk, asked)
+    across = states.across
     qtbot.addWidget(panel)
     panel.show_mode("graph")
     panel.show()

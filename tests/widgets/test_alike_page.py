@@ -5,14 +5,13 @@ import pytest
 from curve_samples import HEADS, CurvesDesk
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
+from session_samples import state_of
 
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.measures import CompareHeads, ComparingNews, HeadPairs, HeadsCompared
 from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.records.requests import StopWork
 from attnscope.records.sites import HeadRef
-from attnscope.viewmodels.heads.alike import N_PAIRS, AlikeState
-from attnscope.viewmodels.query import Requests
 from attnscope.widgets.heads.page import SHARE_ROLE
 from attnscope.widgets.heads.tabs import AlikePage
 from attnscope.widgets.theme import apply_theme
@@ -32,7 +31,7 @@ class Page:
     def __init__(self, qtbot: QtBot) -> None:
         self.desk = CurvesDesk().loaded()
         self.asked: list[object] = []
-        self.state = AlikeState(self.desk.session, Requests(self.asked.append))
+        self.state = state_of("alike", self.asked.append, session=self.desk.session)
         self.widget = AlikePage(self.state, table_path=lambda: "/data/a.txt", ask_open=lambda *_: "")
         qtbot.addWidget(self.widget)
         self.widget.resize(900, 560)
@@ -84,9 +83,9 @@ def test_that_of_very_many_pairs_the_first_are_listed(qtbot: QtBot) -> None:
     page.state.run()
     found = HeadPairs(stack="encoder", heads=heads, divergences=away, n_queries=9, n_texts=1)
     page.state.handle(HeadsCompared(number=page.asked[-1].number, pairs=found, texts="a text"))  # type: ignore[attr-defined]
-    assert page.widget.table.rowCount() == N_PAIRS
+    assert page.widget.table.rowCount() == 200
     values = [value for _first, _second, value in page.state.pairs()]
-    assert values == sorted(away[np.triu_indices(32, k=1)])[:N_PAIRS]
+    assert values == sorted(away[np.triu_indices(32, k=1)])[:200]
     assert page.state.statement.startswith("the 200 most alike of 496 pairs")
 
 

@@ -1,10 +1,12 @@
 """The panel of causes: bars that choose heads, boxes of answers, and the map of patches."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
-from session_samples import Desk, ref
+from session_samples import Desk, ref, states_of
 
 from attnscope.figures.cause_maps import attribution_cells
 from attnscope.figures.colours import DARK, LIGHT
@@ -20,9 +22,6 @@ from attnscope.records.causes import (
 from attnscope.records.messages import Request
 from attnscope.records.outputs import Candidate
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.causes.across_layers import AcrossState
-from attnscope.viewmodels.causes.attribution_and_patching import AttributingState, PatchingState
-from attnscope.viewmodels.query import Requests
 from attnscope.widgets.causes.causes_view import CausesPanel
 from attnscope.widgets.theme import apply_theme
 
@@ -30,12 +29,10 @@ pytestmark = pytest.mark.qt
 ANSWER, OTHER = Token(id=6, piece="chat"), Token(id=7, piece="dort")
 
 
-def shown(qtbot: QtBot) -> tuple[Desk, CausesPanel, list[Request], tuple[AttributingState, PatchingState]]:
+def shown(qtbot: QtBot) -> tuple[Desk, CausesPanel, list[Request], tuple[Any, Any]]:
     desk, asked = Desk().open(), list[Request]()
-    requests = Requests(asked.append)
-    across = AcrossState(desk.session, requests)
-    attributing = AttributingState(desk.session, across, requests)
-    patching = PatchingState(desk.session, across, requests)
+    states = states_of(desk.session, worker=asked.append)
+    attributing, patching = states.attributing, states.patching
     panel = CausesPanel(desk.session, attributing, patching)
     qtbot.addWidget(panel)
     panel.resize(280, 440)

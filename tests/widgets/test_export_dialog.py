@@ -8,15 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PySide6.QtWidgets import QPushButton, QWidget
-from session_samples import Desk, ref
+from session_samples import Desk, ref, state_of
 
 from attnscope.errors import LoadError
 from attnscope.figures.export import save
 from attnscope.figures.figure_file import read_figure_file
 from attnscope.figures.file_names import ENDINGS
 from attnscope.records.messages import LoadModel, SaveModel
-from attnscope.viewmodels.heads.pruning import PruningState
-from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.export.dialog import ExportDialog, KeptChoices
 from attnscope.widgets.export.figures_offered import current_figure, offered_figures
@@ -173,7 +171,7 @@ def commands(
         desk.session,
         ViewState(),
         parent,
-        pruning=PruningState(Requests(lambda _request: None)),
+        pruning=state_of("pruning", lambda _request: None),
         open_run=opened.append,
         edit_text=lambda: None,
         choose_folder=lambda *_: answers.pop(0),

@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from attnscope.figures.colours import DARK, LIGHT
 from attnscope.figures.export import render, suggested_name
 from attnscope.figures.views.inside import MAX_PLAIN, InsideFigure, InsidePart, inside_layout, pooled
 from attnscope.records.maps import InsideShown, ShowInside
-from attnscope.viewmodels.causes.inside import STEPS, InsideState
+from attnscope.viewmodels.causes.inside import STEPS
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.head_panel import HeadPanel
 from attnscope.widgets.theme import apply_theme
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.qt
 
 
 @pytest.fixture
-def shown(qtbot: QtBot) -> tuple[HeadPanel, InsideState, list[ShowInside], ViewState]:
+def shown(qtbot: QtBot) -> tuple[HeadPanel, Any, list[ShowInside], ViewState]:
     desk = Desk().open(info("decoder"))
     asked: list[ShowInside] = []
     states, view = states_of(desk.session, worker=asked.append), ViewState()  # type: ignore[arg-type]

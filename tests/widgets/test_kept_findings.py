@@ -1,10 +1,11 @@
 """The findings that come with the program: they are the examples' own, and what the worker would find."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
-from session_samples import Desk
+from session_samples import Desk, state_of
 
 from attnscope.labs import LABS, Lab
 from attnscope.labs import findings as kept_module
@@ -28,8 +29,6 @@ from attnscope.records.experiments import (
 )
 from attnscope.records.messages import Request
 from attnscope.records.modifications import of_group
-from attnscope.viewmodels.labs.controls import ExperimentsState
-from attnscope.viewmodels.query import Requests
 from attnscope.workers.experiments.delaying import DelayCourse
 from attnscope.workers.experiments.reaching import read_past
 from attnscope.workers.experiments.writing_lengths import WritingCourse
@@ -53,9 +52,11 @@ def question_of(choice: object) -> Question:
     return question
 
 
-def make() -> tuple[ExperimentsState, list[Request]]:
+def make() -> tuple[Any, list[Request]]:
     posted: list[Request] = []
-    return ExperimentsState(Desk().open().session, Requests(posted.append), read_kept=kept_findings), posted
+    return state_of(
+        "labs.experiments", posted.append, session=Desk().open().session, read_kept=kept_findings
+    ), posted
 
 
 def test_that_the_examples_are_known_at_once_and_say_that_they_were_trained_beforehand() -> None:
@@ -275,7 +276,9 @@ def test_that_what_is_kept_is_what_training_finds() -> None:
 def test_that_the_labs_of_the_open_model_know_the_one_that_the_program_opens_on(name: str) -> None:
     info = load("english-french", device="cpu").info
     posted: list[Request] = []
-    state = ExperimentsState(Desk().open(info).session, Requests(posted.append), read_kept=kept_findings)
+    state = state_of(
+        "labs.experiments", posted.append, session=Desk().open(info).session, read_kept=kept_findings
+    )
     lab = LABS[name]
     question = lab.question(lab.example, state.open_model())
     state.ask(question)
@@ -283,7 +286,9 @@ def test_that_the_labs_of_the_open_model_know_the_one_that_the_program_opens_on(
     assert (answer.is_exact, answer.is_kept, posted) == (True, True, [])
     assert lab.resolve(replace(lab.example, answer=answer)).words.sentence.endswith("Worked out in advance.")
     other = replace(info, sha256="0" * 64)  # of other weights nothing is known
-    again = ExperimentsState(Desk().open(other).session, Requests(posted.append), read_kept=kept_findings)
+    again = state_of(
+        "labs.experiments", posted.append, session=Desk().open(other).session, read_kept=kept_findings
+    )
     asked = lab.question(lab.example, again.open_model())
     assert again.answer(asked).finding is None
     again.ask(asked)

@@ -1,16 +1,16 @@
 """The layers panel: asks when it is seen, paints what came, tells about cells."""
 
+from typing import Any
+
 import pytest
 from lens_samples import table
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
-from session_samples import Desk
+from session_samples import Desk, state_of
 
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.records.causes import LensShown, ShowLens
-from attnscope.viewmodels.causes.across_layers import LensState
-from attnscope.viewmodels.query import Requests
 from attnscope.widgets.causes.lens_view import LensPanel
 from attnscope.widgets.form_parts import FormulaLabel
 from attnscope.widgets.theme import apply_theme
@@ -24,9 +24,9 @@ def desk() -> Desk:
 
 
 @pytest.fixture
-def shown(qtbot: QtBot, desk: Desk) -> tuple[LensPanel, LensState, list[ShowLens]]:
+def shown(qtbot: QtBot, desk: Desk) -> tuple[LensPanel, Any, list[ShowLens]]:
     asked: list[ShowLens] = []
-    state = LensState(desk.session, Requests(asked.append))
+    state = state_of("lens", asked.append, session=desk.session)
     panel = LensPanel(state)
     qtbot.addWidget(panel)
     panel.resize(280, 300)
@@ -35,7 +35,7 @@ def shown(qtbot: QtBot, desk: Desk) -> tuple[LensPanel, LensState, list[ShowLens
 
 
 def test_that_the_panel_asks_when_it_is_first_seen(
-    shown: tuple[LensPanel, LensState, list[ShowLens]], desk: Desk
+    shown: tuple[LensPanel, Any, list[ShowLens]], desk: Desk
 ) -> None:
     panel, state, asked = shown
     assert len(asked) == 1
@@ -48,7 +48,7 @@ def test_that_the_panel_asks_when_it_is_first_seen(
     assert len(asked) == 1
 
 
-def test_that_cells_lie_where_they_are_painted(shown: tuple[LensPanel, LensState, list[ShowLens]]) -> None:
+def test_that_cells_lie_where_they_are_painted(shown: tuple[LensPanel, Any, list[ShowLens]]) -> None:
     panel, state, asked = shown
     state.handle(LensShown(number=asked[0].number, table=table()))
     grid = panel.grid
@@ -64,7 +64,7 @@ def test_that_cells_lie_where_they_are_painted(shown: tuple[LensPanel, LensState
 
 
 def test_that_the_button_names_what_the_cells_show(
-    shown: tuple[LensPanel, LensState, list[ShowLens]],
+    shown: tuple[LensPanel, Any, list[ShowLens]],
 ) -> None:
     panel, state, _ = shown
     assert panel.colour.text() == "tokens ▾"
@@ -73,7 +73,7 @@ def test_that_the_button_names_what_the_cells_show(
 
 
 def test_that_formula_and_source_stand_below_the_table(
-    shown: tuple[LensPanel, LensState, list[ShowLens]], qtbot: QtBot
+    shown: tuple[LensPanel, Any, list[ShowLens]], qtbot: QtBot
 ) -> None:
     panel, state, asked = shown
     state.handle(LensShown(number=asked[0].number, table=table()))

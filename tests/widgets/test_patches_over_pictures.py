@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
-from session_samples import Desk, info
+from session_samples import Desk, info, states_of
 
 from attnscope.figures.colours import DARK
 from attnscope.figures.paint_cells import layout_cells
@@ -24,9 +24,6 @@ from attnscope.records.maps import Picture
 from attnscope.records.messages import Request
 from attnscope.records.requests import StopWork
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.causes.across_layers import AcrossState, GraphState
-from attnscope.viewmodels.causes.attribution_and_patching import AttributingState, PatchingState
-from attnscope.viewmodels.query import Requests
 from attnscope.widgets.causes.across_view import AcrossPanel
 from attnscope.widgets.causes.causes_view import CausesPanel
 from attnscope.widgets.theme import apply_theme
@@ -52,10 +49,8 @@ def desk_of_pictures() -> tuple[Desk, Picture]:
 
 def test_that_the_parts_lie_over_the_picture_until_the_bars_are_asked_for(qtbot: QtBot) -> None:
     (desk, picture), asked = desk_of_pictures(), list[Request]()
-    requests = Requests(asked.append)
-    across = AcrossState(desk.session, requests)
-    attributing = AttributingState(desk.session, across, requests)
-    patching = PatchingState(desk.session, across, requests)
+    states = states_of(desk.session, worker=asked.append)
+    attributing, patching = states.attributing, states.patching
     panel = CausesPanel(desk.session, attributing, patching)
     qtbot.addWidget(panel)
     panel.resize(280, 440)
@@ -92,8 +87,9 @@ def test_that_the_parts_lie_over_the_picture_until_the_bars_are_asked_for(qtbot:
 
 def test_that_methods_lie_over_the_picture_and_the_flow_can_be_stopped(qtbot: QtBot) -> None:
     (desk, picture), asked = desk_of_pictures(), list[Request]()
-    state = AcrossState(desk.session, Requests(asked.append))
-    panel = AcrossPanel(desk.session, state, GraphState(desk.session, state, Requests(asked.append)))
+    states = states_of(desk.session, worker=asked.append)
+    state = states.across
+    panel = AcrossPanel(desk.session, state, states.graph)
     qtbot.addWidget(panel)
     panel.resize(280, 460)
     panel.show()

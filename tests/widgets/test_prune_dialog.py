@@ -5,12 +5,10 @@ import dataclasses
 import pytest
 from pruning_samples import GATES, REPORT
 from PySide6.QtWidgets import QWidget
-from session_samples import Desk, ref
+from session_samples import Desk, ref, state_of
 
 from attnscope.records.importance import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
 from attnscope.records.messages import Failed, LoadModel
-from attnscope.viewmodels.heads.pruning import PruningState
-from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.heads.pruning import PruneDialog
 from attnscope.widgets.labels import PlainLabel
@@ -24,7 +22,7 @@ class Shown:
 
     def __init__(self, qtbot, folder="/small") -> None:
         self.posted: list = []
-        self.state = PruningState(Requests(self.posted.append))
+        self.state = state_of("pruning", self.posted.append)
         self.state.begin(GATES, "the cat", None)
         self.dialog = PruneDialog(
             self.state, name="tiny <b>", suggested="/x", choose_folder=lambda *_: folder
@@ -110,7 +108,7 @@ def test_that_the_menu_opens_the_dialog_only_with_heads_off(qtbot):
     qtbot.addWidget(parent)
     commands = Commands(
         desk.session, ViewState(), parent, open_run=str, edit_text=lambda: None,
-        choose_folder=lambda *_: "", pruning=PruningState(Requests(posted.append)),
+        choose_folder=lambda *_: "", pruning=state_of("pruning", posted.append),
     )  # fmt: skip
     commands.remove_heads()
     assert desk.session.notices.shown is not None

@@ -1,20 +1,19 @@
 """What stands where: the status bar on pages without maps, names of labs, axes without curves."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QAction, QImage, QPainter
-from session_samples import Desk, lab_states, tokens
+from session_samples import Desk, lab_states, state_of, tokens
 
 from attnscope.figures.colours import LIGHT
 from attnscope.figures.paint_chart import paint_chart
 from attnscope.labs import LABS
 from attnscope.records.charts import Chart, Series
 from attnscope.records.tokenizers import TokenizerRow, TokenizersNews
-from attnscope.viewmodels.labs.tokenizers import TokenizersState
-from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.charts import LabPlot
 from attnscope.widgets.labels import PlainLabel
@@ -54,7 +53,8 @@ def test_that_a_lab_has_the_title_of_its_name_in_the_list(qtbot):
 
 
 def test_that_tokenizers_have_no_axes_before_they_are_measured(qtbot):
-    state = TokenizersState(Requests(lambda _: None))
+    asked: list[Any] = []
+    state = state_of("labs.tokenizers", asked.append)
     view = TokenizersView(state)
     qtbot.addWidget(view)
     assert view.length_chart.isHidden()
@@ -64,7 +64,7 @@ def test_that_tokenizers_have_no_axes_before_they_are_measured(qtbot):
         kind="bpe", asked=50, vocab_size=50, n_tokens=9, tokens_per_word=1.5, density=3.0, n_used=3,
         sentence=tokens("the cat").tokens,
     )  # fmt: skip
-    state.handle(TokenizersNews(number=1, rows=(row,), is_done=True))
+    state.handle(TokenizersNews(number=asked[-1].number, rows=(row,), is_done=True))
     assert not view.length_chart.isHidden()
     assert view.empty.isHidden()
 

@@ -1,20 +1,19 @@
 """What measuring found a head to do comes first: beside it, under its thumbnail, in a caption if wished."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 from figure_samples import spec
 from heads_fakes import make_cards, make_table
 from PySide6.QtCore import QPointF
 from PySide6.QtGui import QAction
-from session_samples import Desk, ref, states_of
+from session_samples import Desk, ref, state_of, states_of
 
 from attnscope.figures.words_and_numbers import caption_lines
 from attnscope.records.findings import Findings, HeadsMeasured
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.sites import HeadRef
-from attnscope.viewmodels.heads.state import HeadsState
-from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.command_palette import head_offers
 from attnscope.widgets.explore.grid import GridPanel, switch_rect
@@ -27,10 +26,10 @@ from attnscope.widgets.window.bars import StatusBar
 pytestmark = pytest.mark.qt
 
 
-def measured(desk: Desk, head: HeadRef) -> HeadsState:
+def measured(desk: Desk, head: HeadRef) -> Any:
     """Heads measured over texts: `head` attends to the previous token, the others have no role."""
     posted = []
-    state = HeadsState(desk.session, Requests(posted.append))
+    state = state_of("heads", posted.append, session=desk.session)
     state.run()
     heads = (head, *(h for site in desk.session.model.sites for h in site.heads if h != head))
     findings = Findings(table=make_table(heads), cards=make_cards(heads))

@@ -5,7 +5,6 @@ from curve_samples import HEADS, CurvesDesk, importance
 from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import DARK, LIGHT, ramp_colour
-from attnscope.viewmodels.heads.marks import OFF, TintState
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.grid import GridPanel
 from attnscope.widgets.theme import apply_theme
@@ -15,7 +14,7 @@ pytestmark = pytest.mark.qt
 
 def test_that_the_menu_frames_the_heads_and_the_legend_says_what_it_is(qtbot: QtBot) -> None:
     desk, view = CurvesDesk().loaded(), ViewState()
-    tints = TintState(desk.session, desk.heads)
+    tints = desk.tints
     panel = GridPanel(desk.session, view, tints)
     qtbot.addWidget(panel)
     panel.resize(420, 420)
@@ -24,7 +23,7 @@ def test_that_the_menu_frames_the_heads_and_the_legend_says_what_it_is(qtbot: Qt
     desk.heads.rank((importance(),))
     panel.frames_button.fill()
     keys = [action.data() for action in panel.frames_button.menu().actions() if action.data() is not None]
-    assert keys[0] == OFF
+    assert keys[0] == ""
     assert keys[-1] == "table:importance_gradient"
     next(a for a in panel.frames_button.menu().actions() if a.data() == keys[-1]).trigger()
     assert panel.legend.isVisible()
@@ -41,5 +40,5 @@ def test_that_the_menu_frames_the_heads_and_the_legend_says_what_it_is(qtbot: Qt
         assert edge.name() == ramp_colour(palette, 1.0)
     view.set_hovered_head(head)
     assert not panel.legend.grab().isNull()
-    tints.choose(OFF)
+    tints.choose("")
     assert panel.legend.isHidden()

@@ -3,7 +3,7 @@
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
-from session_samples import tokens
+from session_samples import state_of, tokens
 from token_lab_samples import replay_of_ab, table
 
 from attnscope.figures.colours import DARK
@@ -19,8 +19,6 @@ from attnscope.records.tokenizers import (
     VocabularyShown,
 )
 from attnscope.records.tokens import Token, Tokens
-from attnscope.viewmodels.labs.tokenizers import MergesState, TokenizersState, VocabularyState
-from attnscope.viewmodels.query import Requests
 from attnscope.widgets.explore.text_bar import token_menu, word_text
 from attnscope.widgets.labs.tokenizers_view import MergesView, TokenizersView
 from attnscope.widgets.labs.vocabulary_view import VocabularyView
@@ -38,7 +36,7 @@ def shown(qtbot, view):
 
 def test_that_a_replay_is_walked_by_rows_buttons_and_keys(qtbot):
     posted = []
-    state = MergesState(Requests(posted.append))
+    state = state_of("labs.merges", posted.append)
     view = shown(qtbot, MergesView(state))
     state.handle(SplitsReplayed(number=posted[-1].number, replay=replay_of_ab()))
     assert view.place.text() == "step 1 of 2"
@@ -65,7 +63,7 @@ def test_that_a_replay_is_walked_by_rows_buttons_and_keys(qtbot):
 
 def test_that_choices_ask_for_other_replays(qtbot):
     posted = []
-    state = MergesState(Requests(posted.append))
+    state = state_of("labs.merges", posted.append)
     view = shown(qtbot, MergesView(state))
     qtbot.keyClicks(view.text, "x")
     assert posted[-1].text.endswith("x")
@@ -79,7 +77,7 @@ def test_that_choices_ask_for_other_replays(qtbot):
 
 def test_that_rows_are_shown_as_they_come_and_a_run_can_be_stopped(qtbot):
     posted = []
-    state = TokenizersState(Requests(posted.append))
+    state = state_of("labs.tokenizers", posted.append)
     view = shown(qtbot, TokenizersView(state, ask_text=lambda _: "a pasted text"))
     assert view.figure_spec() is None
     view.start.click()  # what began when the lab was looked at
@@ -106,9 +104,23 @@ def test_that_rows_are_shown_as_they_come_and_a_run_can_be_stopped(qtbot):
     assert view.start.text() == "Train and compare"
 
 
+def test_that_sizes_are_read_as_people_type_them(qtbot):
+    posted = []
+    state = state_of("labs.tokenizers", posted.append)
+    view = shown(qtbot, TokenizersView(state))
+    usual = posted[-1].sizes
+    for typed, sizes in (("100, 50; 7 x 200 100 1000000", (50, 100, 200)), ("none", usual)):
+        view.sizes.setText(typed)
+        view.sizes.editingFinished.emit()
+        assert view.sizes.text() == " ".join(map(str, sizes))
+        state.start()
+        assert posted[-1].sizes == sizes
+    assert view.table.model().columnCount() == 11
+
+
 def test_that_a_vocabulary_is_searched_looked_into_and_copied(qtbot):
     posted = []
-    state = VocabularyState(Requests(posted.append))
+    state = state_of("labs.vocabulary", posted.append)
     view = shown(qtbot, VocabularyView(state))
     state.handle(VocabularyShown(number=posted[-1].number, table=table()))
     assert view.table.model().rowCount() == 3
@@ -142,7 +154,7 @@ def test_that_the_menu_of_a_token_leads_to_the_merges_of_its_whole_word(qtbot):
     assert [word_text(text, k) for k in range(5)] == ["so", "smarter", "smarter", "x", ""]
     assert [is_unknown(token) for token in text.tokens] == [False, False, False, True, False]
     wanted = []
-    view = MergesView(MergesState(Requests([].append)))
+    view = MergesView(state_of("labs.merges", [].append))
     qtbot.addWidget(view)
     menu = token_menu(text, 2, wanted.append, view)
     menu.actions()[0].trigger()

@@ -13,7 +13,6 @@ from attnscope.records.messages import TraceText
 from attnscope.records.requests import Request
 from attnscope.records.sites import HeadRef
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.maps.picturing import WatchedPicture, walked
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.explore.head_view import PictureView
@@ -71,26 +70,54 @@ def test_that_a_head_lies_over_the_picture_and_a_patch_can_be_chosen(
     assert not view.isVisible()
 
 
-def test_that_the_query_stays_while_the_model_learns(state: tuple[TrainingState, list[Request]]) -> None:
+def _view(watched: TrainingState, posted: list[Request], qtbot: QtBot) -> tuple[WatchPanel, PictureView]:
+    """A panel that watches, and its picture."""
+    panel = WatchPanel(watched, None)
+    qtbot.addWidget(panel)
+    panel.resize(900, 400)
+    panel.show()
+    view = panel.findChild(PictureView)
+    assert view is not None
+    assert view.figure() is None
+    _answer(posted, watched, PICTURE)
+    panel.show_state()
+    return panel, view
+
+
+def _query(view: PictureView) -> int:
+    figure = view.figure()
+    assert figure is not None
+    return figure.query
+
+
+def test_that_the_query_stays_while_the_model_learns(
+    state: tuple[TrainingState, list[Request]], qtbot: QtBot
+) -> None:
     watched, posted = state
-    pictured = WatchedPicture(watched.watch)
-    assert (pictured.is_offered, pictured.shown, pictured.query) == (False, None, 0)
+    _panel, view = _view(watched, posted, qtbot)
+    for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Down):
+        qtbot.keyClick(view, key)
+    assert _query(view) == 5
     _answer(posted, watched, PICTURE)
-    told: list[str] = []
-    pictured.changed.query.connect(lambda: told.append("query"))
-    pictured.walk(0, 1)
-    pictured.walk(1, 1)
-    pictured.choose_query(99)
-    assert (pictured.query, told) == (5, ["query", "query"])
-    _answer(posted, watched, PICTURE)
-    assert pictured.query == 5
+    assert _query(view) == 5
 
 
 @pytest.mark.parametrize(
-    ("query", "step", "found"),
-    [(0, (1, 0), 1), (0, (0, -1), 0), (1, (-1, 0), 0), (2, (1, 0), 5), (6, (0, 1), 6), (4, (0, -1), 4)],
+    ("keys", "found"),
+    [
+        ("D", 1),
+        ("L", 0),
+        ("DU", 0),
+        ("DRD", 5),
+        ("DRDRR", 6),
+        ("DDL", 4),
+    ],
 )
 def test_that_arrows_walk_within_the_picture_and_up_to_the_class_token(
-    query: int, step: tuple[int, int], found: int
+    keys: str, found: int, state: tuple[TrainingState, list[Request]], qtbot: QtBot
 ) -> None:
-    assert walked(PICTURE, query, *step) == found
+    _panel, view = _view(*state, qtbot)
+    for key in keys:
+        names = {"D": Qt.Key.Key_Down, "U": Qt.Key.Key_Up, "L": Qt.Key.Key_Left, "R": Qt.Key.Key_Right}
+        qtbot.keyClick(view, names[key])
+    assert _query(view) == found

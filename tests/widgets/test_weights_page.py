@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pytestqt.qtbot import QtBot
-from session_samples import Desk, ref
+from session_samples import Desk, ref, state_of
 
 from attnscope.figures.colours import DARK, LIGHT, PROJECTOR
 from attnscope.figures.export import render
@@ -28,8 +28,7 @@ from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.records.requests import StopWork
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.heads.head_weights import WeightsState, sameness_words
-from attnscope.viewmodels.query import Requests
+from attnscope.viewmodels.heads.head_weights import sameness_words
 from attnscope.widgets.heads.tabs import WeightsPage
 from attnscope.widgets.theme import apply_theme
 
@@ -57,7 +56,7 @@ class Page:
     def __init__(self, qtbot: QtBot, save_to: str = "") -> None:
         self.desk = Desk().open()
         self.asked: list[object] = []
-        self.state = WeightsState(self.desk.session, Requests(self.asked.append))
+        self.state = state_of("weights", self.asked.append, session=self.desk.session)
         self.widget = WeightsPage(self.state, ask_save=lambda *_: save_to)
         qtbot.addWidget(self.widget)
         self.widget.resize(1100, 600)

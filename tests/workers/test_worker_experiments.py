@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QObject, Slot
 from pytestqt.qtbot import QtBot
-from session_samples import Desk
+from session_samples import Desk, state_of
 from worker_tools import ask, save_tiny, train_to_end
 
 from attnscope.analysis.rank_collapse import rank_collapse
@@ -25,8 +25,6 @@ from attnscope.records.experiments import (
 )
 from attnscope.records.messages import Failed, LoadModel, Reply
 from attnscope.records.requests import StopWork
-from attnscope.viewmodels.labs.controls import ExperimentsState
-from attnscope.viewmodels.query import Requests
 from attnscope.workers.engine import Engine
 from attnscope.workers.experiments.writing_lengths import compare_writers
 from attnscope.workers.threads import WorkerThread, build_engine
@@ -75,7 +73,7 @@ class Lab(QObject):
 
     def __init__(self, worker: WorkerThread) -> None:
         super().__init__()
-        self.state = ExperimentsState(Desk().open().session, Requests(worker.post))
+        self.state = state_of("labs.experiments", worker.post, session=Desk().open().session)
         self.news: list[ExperimentNews] = []
 
     @Slot(object)

@@ -7,15 +7,12 @@ import pytest
 from compare_fakes import CompareDesk
 from PySide6.QtCore import QObject, Slot
 from pytestqt.qtbot import QtBot
-from session_samples import Desk, gates_off, ref
+from session_samples import Desk, gates_off, ref, state_of
 
 from attnscope.nn import stoppable
 from attnscope.records.importance import PruningTried, TryPruning
 from attnscope.records.messages import Failed, LoadModel, ModelLoaded, Reply, Traced, TraceText
 from attnscope.records.outputs import OutputWritten
-from attnscope.viewmodels.heads.pruning import PruningState
-from attnscope.viewmodels.labs.controls import ExperimentsState
-from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.states import WorkState, watch_pages, watch_session
 from attnscope.workers.engine import Engine
 from attnscope.workers.threads import WorkerThread, build_engine
@@ -130,8 +127,8 @@ def test_that_a_trace_is_stopped_told_of_and_traced_again() -> None:
 
 def test_that_a_comparison_and_a_removal_are_stopped() -> None:
     desk, work, cancelled = CompareDesk().open(), WorkState(), []
-    pruning = PruningState(Requests(lambda _request: None, cancelled.append))
-    experiments = ExperimentsState(desk.session, Requests(lambda _request: None))
+    pruning = state_of("pruning", lambda _request: None, cancel=cancelled.append)
+    experiments = state_of("labs.experiments", lambda _request: None, session=desk.session)
     watch_pages(work, desk.state, pruning, experiments, cancelled.append)
     desk.state.choosing.set_text("B", "another one")
     wanted = {trace.number for trace in desk.traces()}
