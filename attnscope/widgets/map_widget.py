@@ -11,12 +11,14 @@ from typing import Generic, TypeVar
 from PySide6.QtCore import QEvent, QObject, QPointF, QRect, QRectF, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
     QColor,
+    QFont,
     QKeyEvent,
     QMouseEvent,
     QPainter,
     QPaintEvent,
     QPen,
     QResizeEvent,
+    QShowEvent,
     QWheelEvent,
 )
 from PySide6.QtWidgets import QApplication, QProgressBar, QWidget
@@ -84,20 +86,32 @@ class StateCard(QWidget):
         layout.addStretch(4)
         self._title.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._hint.setAlignment(Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop)
+        self._evened: tuple[str, QFont, int] | None = None
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._even_lines()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._even_lines()
 
     def _even_lines(self) -> None:
-        """As narrow as the hint is with the lines it needs, so that no single word is left for the last."""
+        """As narrow as the hint is with the lines it needs, so that no single word is left for the last.
+
+        Worked out once for each text and room, and only where it is seen: a new model has every page's said.
+        """
         metrics, text = self._hint.fontMetrics(), self._hint.text()
+        widest = max(min(round(type_px(_WIDTH_PX)), self.width() - 2 * _MARGIN_PX), _LEAST_PX)
+        wanted = (text, self._hint.font(), widest)
+        if wanted == self._evened or not self.isVisible():
+            return
+        self._evened = wanted
 
         def height(width: int) -> int:
             room = QRect(0, 0, width, _MOST_PX)
             return metrics.boundingRect(room, Qt.TextFlag.TextWordWrap, text).height()
 
-        widest = max(min(round(type_px(_WIDTH_PX)), self.width() - 2 * _MARGIN_PX), _LEAST_PX)
         least = height(widest)
         even = bisect.bisect_left(range(widest), True, lo=_LEAST_PX, key=lambda width: height(width) <= least)
         self._hint.setFixedWidth(even + 2)

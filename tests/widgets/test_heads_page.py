@@ -6,15 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from heads_fakes import HeadsDesk
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import DARK
 from attnscope.records.findings import CardShown, MeasureHeads, MeasuringNews, ShowCard
 from attnscope.records.measures import HeadCard, TellingText
+from attnscope.viewmodels.session.opening import Placeholder
 from attnscope.widgets.heads.page import HeadsPage, bar_shares
 from attnscope.widgets.labels import PlainLabel
+from attnscope.widgets.map_widget import StateCard
 from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
@@ -156,3 +158,19 @@ def test_that_heads_of_one_stack_go_without_its_name(page: Page) -> None:
     page.desk.open("decoder")
     page.desk.measure()
     assert page.rows[:2] == ["L0H0", "L0H1"]
+
+
+def test_that_a_sentence_in_empty_space_has_even_lines_once_it_is_seen(qtbot: QtBot) -> None:
+    card = StateCard()
+    qtbot.addWidget(card)
+    card.resize(900, 400)
+    words = "A sentence of so many words that it takes more than a single line, and one word would be alone."
+    card.show_stage(Placeholder(kind="empty", title="Nothing yet", hint=words))
+    (hint,) = (label for label in card.findChildren(PlainLabel) if label.text() == words)
+    card.show()
+    room, wrap = QRect(0, 0, hint.width() - 2, 10_000), Qt.TextFlag.TextWordWrap
+    n_px = hint.fontMetrics().boundingRect(room, wrap, words).height()
+    narrower = hint.fontMetrics().boundingRect(room.adjusted(0, 0, -1, 0), wrap, words).height()
+    assert narrower > n_px
+    card.show_stage(Placeholder(kind="empty", title="Nothing yet", hint="Short."))
+    assert hint.width() < room.width()

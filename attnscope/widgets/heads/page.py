@@ -55,7 +55,7 @@ from attnscope.widgets.labels import (
     told_failures,
     tool_button,
     watch_seen,
-    when,
+    when_seen,
 )
 from attnscope.widgets.map_widget import StateCard
 from attnscope.widgets.theme import Dressing, theme_of
@@ -199,8 +199,8 @@ class HeadTableView(Dressing, QTableView):
         self.clicked.connect(self._on_row)
         self.activated.connect(self._on_row)
         changed = state.changed
-        when(self, self._show_rows, changed.table, changed.order)
-        when(self, self._show_selection, changed.table, changed.order, changed.selection)
+        when_seen(self, self._show_rows, changed.table, changed.order)
+        when_seen(self, self._show_selection, changed.table, changed.order, changed.selection)
         self.dress()
         self._fit()
 
@@ -294,7 +294,7 @@ class HeadCardPanel(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setMinimumWidth(280)
-        when(self, self._show, state.changed.card, state.changed.table)
+        when_seen(self, self._show, state.changed.card, state.changed.table)
         self._show()
 
     def _show(self) -> None:
@@ -409,7 +409,7 @@ class HeadsPage(QWidget):
         self._statement = ElidedLabel(role="muted", n_lines=2)
         layout.addWidget(self._statement)
         changed = state.changed
-        when(self, self._show_all, changed.choice, changed.progress, changed.table, changed.order)
+        when_seen(self, self._show_all, changed.choice, changed.progress, changed.table, changed.order)
         self._show_all()
         watch_seen(self, state.first_look.look)
 

@@ -62,6 +62,7 @@ from attnscope.widgets.labels import (
     tool_button,
     watch_seen,
     when,
+    when_seen,
 )
 from attnscope.widgets.map_widget import StateCard
 
@@ -104,7 +105,7 @@ class PruningPage(QWidget):
             margins=12,
         )
         for show in (self._show_choices, self._show_progress):
-            when(self, show, state.changed.choice, state.changed.progress, state.changed.curves)
+            when_seen(self, show, state.changed.choice, state.changed.progress, state.changed.curves)
             show()
         watch_seen(self, state.first_look.look)
 

@@ -68,7 +68,6 @@ from attnscope.widgets.labels import (
     told_failures,
     tool_button,
     watch_seen,
-    when,
     when_seen,
 )
 from attnscope.widgets.map_widget import StateCard
@@ -403,7 +402,7 @@ class WeightsPage(QWidget):
         self._statement = ElidedLabel(role="muted", n_lines=2)
         column(self._build_top_row(), (self._build_pages(), 1), self._statement, on=self, margins=12)
         watch_seen(self, state.watch)
-        when(self, self._show_all, state.changed.all)
+        when_seen(self, self._show_all, state.changed.all)
         self._show_all()
 
     def figure_spec(self) -> FigureSpec | None:
