@@ -298,8 +298,15 @@ def site_weights(
     `forbidden` is the logarithm that stands where the mask forbids. Raises Stopped where nobody waits for
     what they are worked out for.
     """
+    return _site_logs(record, heads, rows, cols, forbidden=forbidden).exp_().float()
+
+
+def _site_logs(
+    record: SiteRecord, heads: slice, rows: slice = ALL, cols: slice = ALL, *, forbidden: float = -math.inf
+) -> Tensor:
+    """Their logarithms, [n_heads, n_rows, n_cols]."""
     stop_if_unwanted()
-    logs = log_weights(
+    return log_weights(
         record.q[None],
         record.k[None],
         record.lse[None, heads, rows],
@@ -309,8 +316,7 @@ def site_weights(
         rows=rows,
         cols=cols,
         forbidden=forbidden,
-    )
-    return logs[0].exp_().float()
+    )[0]
 
 
 def weights_to_sum(record: SiteRecord, heads: slice = ALL, rows: slice = ALL, cols: slice = ALL) -> Tensor:
@@ -398,7 +404,7 @@ def pooled_levels(record: SiteRecord, max_px: int) -> tuple[Tensor, Tensor]:
     n_together = BLOCK_CELLS // max(1, n_rows * n_cols)
     if n_together:
         parts = [slice(start, start + n_together) for start in range(0, n_heads, n_together)]
-        pooled = torch.cat([_pool_heads(site_weights(record, part), size) for part in parts])
+        pooled = torch.cat([_pool_logs(_site_logs(record, part), size) for part in parts])
     else:
         tiles = [
             pooled_tile(record, head, range(n_rows), range(n_cols), size, "max") for head in range(n_heads)
@@ -408,17 +414,25 @@ def pooled_levels(record: SiteRecord, max_px: int) -> tuple[Tensor, Tensor]:
 
 
 def levels_of_logs(logs: Tensor, max_px: int) -> tuple[Tensor, Tensor]:
-    """The same from logarithms that are laid out anyway: [n_heads, n_rows, n_cols], −inf = not allowed.
+    """The same from logarithms that are laid out anyway: [n_heads, n_rows, n_cols], −inf = not allowed."""
+    return _levels_of(_pool_logs(logs, (min(logs.shape[1], max_px), min(logs.shape[2], max_px))))
 
-    The largest weight of a cell is that of the largest logarithm.
+
+def _pool_logs(logs: Tensor, size: tuple[int, int]) -> Tensor:
+    """The largest weight of each cell, −1 where it has none: [n_heads, height, width].
+
+    It is that of the largest logarithm, so that the exponential is taken of few.
     """
-    size = (min(logs.shape[1], max_px), min(logs.shape[2], max_px))
     if not logs.numel():
-        return _levels_of(logs.new_zeros((len(logs), *size)))
+        return logs.new_zeros((len(logs), *size), dtype=torch.float32)
     pooled = _largest(_largest(logs, 1, size[0]), 2, size[1])
-    if not bool((pooled < math.inf).all()):  # what is no number counts as no data, not its neighbours
-        return _levels_of(_pool_heads(logs.masked_fill(logs.isneginf(), math.nan).exp(), size))
-    return _levels_of(pooled.clamp(min=-87.0).exp_().masked_fill_(pooled.isneginf(), -1.0))
+    if not bool((pooled < _MOST_LOG).all()):  # what is no number counts as no data, not its neighbours
+        return _pool_heads(logs.masked_fill(logs.isneginf(), math.nan).exp().float(), size)
+    return pooled.clamp(min=-87.0).exp_().masked_fill_(pooled.isneginf(), -1.0).float()
+
+
+_MOST_LOG = 88.0
+"""Of a number that float32 holds."""
 
 
 def _levels_of(pooled: Tensor) -> tuple[Tensor, Tensor]:
@@ -439,13 +453,25 @@ def _pool_heads(weights: Tensor, size: tuple[int, int]) -> Tensor:
     return _largest(_largest(values, 1, size[0]), 2, size[1])
 
 
+_LARGE_PART = 8192
+"""Cells from which on a call for each part takes less than passes over all of them that write as much."""
+
+
 def _largest(values: Tensor, dim: int, n_parts: int) -> Tensor:
-    """The largest of each part of an axis, the parts those of adaptive pooling, at a third of its price."""
+    """The largest of each part of an axis, the parts those of adaptive pooling, at a third of its price.
+
+    Large parts of rows are looked through one by one, small ones all together.
+    """
     n = values.shape[dim]
     if n == n_parts:
         return values
     starts = [part * n // n_parts for part in range(n_parts)]
     stops = [-(-(part + 1) * n // n_parts) for part in range(n_parts)]
+    if dim < values.dim() - 1 and values.numel() >= _LARGE_PART * n_parts:
+        found = values.new_empty((*values.shape[:dim], n_parts, *values.shape[dim + 1 :]))
+        for part, (start, stop) in enumerate(zip(starts, stops, strict=True)):
+            torch.amax(values.narrow(dim, start, stop - start), dim=dim, out=found.select(dim, part))
+        return found
     least = min((stop - start for start, stop in zip(starts, stops, strict=True)), default=0)
     reach = 1  # cell i is the largest of `reach` cells from i on; no part is longer than two of these
     while 2 * reach <= least:
