@@ -41,6 +41,7 @@ COMMANDS = {
     "weights": "show what a head's weights write and look for, and how many dimensions it uses",
     "lab": "list the labs, or work one out: its picture, its numbers",
     "prune": "remove heads permanently: a smaller model with the same output as with the heads off",
+    "models": "list the models that come with the program, and what each is for",
     "get": "get a well-known open model: list the shelf, download one after confirmation",
     "info": "describe a model: its parts, parameters and cost",
     "study": "reproduce a published result: a figure, a table, a report",
@@ -364,6 +365,10 @@ EXAMPLES = MappingProxyType(
                 "those of a file, with the proof on a text",
                 'attnscope prune grammar --gates gates.json --text "the cat sleeps" -o smaller',
             ),
+        ),
+        "models": (
+            ("the models that come with the program, and what each is for", "attnscope models"),
+            ("the same for programs", "attnscope models --json"),
         ),
         "get": (
             ("the shelf, without the network", "attnscope get --list"),

@@ -130,7 +130,9 @@ def test_that_every_command_has_two_examples() -> None:
 
 LINES = [line for examples in EXAMPLES.values() for _, line in examples]
 
-CHEAP = ("info", "lab", "study", "completion", "ask", "get", "lens", "predict", "weights", "rollout")
+CHEAP = (
+    "info", "lab", "study", "completion", "ask", "get", "models", "lens", "predict", "weights", "rollout"
+)  # fmt: skip
 DEAR = ("attnscope get gpt2", "attnscope study collapse --out studies")  # the network, minutes of training
 
 
