@@ -98,7 +98,7 @@ def _write(arguments: argparse.Namespace, model: "Model", found: "HeadWeightsFou
 
 def _lines(part: "WeightPart", head: HeadRef, top: int) -> list[str]:
     """One product as a table, in the words of the window."""
-    from attnscope.viewmodels.heads.head_weights import KIND_NAMES, KIND_TIPS, readable_first, sameness_words
+    from attnscope.viewmodels.heads.tabs import KIND_NAMES, KIND_TIPS, readable_first, sameness_words
 
     title = f"{part.kind.upper()} of {head.stack} {head.label}"
     if part.circuit is None:

@@ -18,11 +18,10 @@ from attnscope.viewmodels.causes.attribution_and_patching import AttributingStat
 from attnscope.viewmodels.causes.inside import InsideState
 from attnscope.viewmodels.compare.state import CompareState
 from attnscope.viewmodels.generation import GenerationState
-from attnscope.viewmodels.heads.alike import AlikeState
-from attnscope.viewmodels.heads.head_weights import WeightsState
 from attnscope.viewmodels.heads.marks import AligningState, TintState
 from attnscope.viewmodels.heads.pruning import CurvesState, PruningState
 from attnscope.viewmodels.heads.state import HeadsState
+from attnscope.viewmodels.heads.tabs import AlikeState, WeightsState
 from attnscope.viewmodels.labs.controls import ExperimentsState
 from attnscope.viewmodels.labs.tokenizers import MergesState, TokenizersState, VocabularyState
 from attnscope.viewmodels.maps.map_tiles import MapTiles

@@ -17,7 +17,7 @@ from attnscope.records.measures import (
 from attnscope.records.messages import Request
 from attnscope.records.sites import Site, Stack
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.heads.head_weights import n_dimensions, sameness_words
+from attnscope.viewmodels.heads.tabs import n_dimensions, sameness_words
 
 SITE = Site(stack="encoder", layer=0, n_heads=2, n_kv_heads=2)
 

@@ -28,7 +28,7 @@ from attnscope.records.messages import Failed, ModelLoaded
 from attnscope.records.requests import StopWork
 from attnscope.records.sites import HeadRef, Site
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.heads.head_weights import sameness_words
+from attnscope.viewmodels.heads.tabs import sameness_words
 from attnscope.widgets.heads.tabs import WeightsPage
 from attnscope.widgets.theme import apply_theme
 

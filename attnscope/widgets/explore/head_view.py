@@ -14,11 +14,11 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QWidget
 
-from attnscope.figures.paint_gold import paint_gold
 from attnscope.figures.paint_map import MapLayout, map_layout, paint_head_map, paint_readout
 from attnscope.figures.raster import ImageCache
 from attnscope.figures.style import MapStyle, plain_piece, type_at, type_px
 from attnscope.figures.token_axis import LINE_PX, PAD_PX, axis_names
+from attnscope.figures.views.head import paint_gold
 from attnscope.figures.views.lines import (
     MAX_ZOOM,
     FieldCache,

@@ -15,7 +15,6 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QWidget
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.paint_gold import paint_gold_on_tiles
 from attnscope.figures.paint_map import weight_text
 from attnscope.figures.paint_tiles import (
     TileImages,
@@ -33,6 +32,7 @@ from attnscope.figures.paint_tiles import (
 )
 from attnscope.figures.style import SMALL_PX, font, isolated, plain_piece, query_words
 from attnscope.figures.token_axis import axis_names
+from attnscope.figures.views.head import paint_gold_on_tiles
 from attnscope.records.findings import GoldCell
 from attnscope.records.sites import gate_note
 from attnscope.records.tiles import CellReading, LongMap, MapTile, Part

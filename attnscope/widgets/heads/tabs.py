@@ -36,13 +36,14 @@ from attnscope.records.charts import Chart
 from attnscope.records.measures import CircuitKind, PairsSource, TokenPair
 from attnscope.records.sites import STACKS
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.heads.alike import SOURCE_NAMES, AlikeState
-from attnscope.viewmodels.heads.head_weights import (
+from attnscope.viewmodels.heads.tabs import (
     END_NAMES,
     KIND_COLUMNS,
     KIND_NAMES,
     KIND_TIPS,
     LEFT_OUT,
+    SOURCE_NAMES,
+    AlikeState,
     WeightsState,
 )
 from attnscope.viewmodels.session.opening import Placeholder
