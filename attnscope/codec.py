@@ -171,13 +171,19 @@ class Codec:
         if hint not in self._known:  # a record may hold others of its own kind
             known = self._known
             known[hint] = Form(lambda v: known[hint].write(v), lambda v: known[hint].read(v))
-            self._known[hint] = self._made(hint)
+            try:
+                self._known[hint] = self._made(hint)
+            except TypeError:
+                del self._known[hint]
+                raise
         return self._known[hint]
 
     def _made(self, hint: Any) -> Form:
         plain, about = (
             (hint.__origin__, hint.__metadata__) if typing.get_origin(hint) is Annotated else (hint, ())
         )
+        if (named := getattr(typing.get_origin(plain), "__value__", None)) is not None:
+            plain = named[typing.get_args(plain)]  # NDArray is an alias with a name from numpy 2.5 on
         own = next((self._own[key] for key in (hint, *about, plain) if key in self._own), None)
         if own is not None:
             return self._through(own.write, own.read, self.form(own.hint))

@@ -149,7 +149,7 @@ def _tokens(line: bytes, kind: str, vocab_size: int) -> int:
 
 _SITE_BYTES, _TOKEN_BYTES = 1000, 100
 """What the header of a file of traces says of a site and of a token, at most."""
-PROGRAM_BYTES = 380 * 2**20
+PROGRAM_BYTES = (680 if torch.version.cuda or torch.version.hip else 380) * 2**20
 """What a process that trains holds beside the parts of its model: Python, torch and what they set aside."""
 KERNEL_BYTES, _N_SHAPES_MADE = 230 * 2**20, 250
 """What products in bfloat16 keep on a CPU where batches differ in length: code made for each shape, of a

@@ -202,9 +202,9 @@ def test_that_maps_laid_out_once_give_the_same_thumbnails_and_measures(
             assert grid.site == expected.site
             assert np.abs(grid.levels.astype(int) - expected.levels).max() <= 1  # the last bit, rounded
             np.testing.assert_allclose(grid.peaks, expected.peaks, rtol=1e-5)
-        assert measures == measure(trace)
+        assert repr(measures) == repr(measure(trace))  # also where there is no number
     monkeypatch.setattr(measures_file, "BLOCK_CELLS", 0)  # too large to be laid out, read row by row
-    assert measured_grids(trace, 4)[1] == measure(trace)
+    assert repr(measured_grids(trace, 4)[1]) == repr(measure(trace))
     for found, expected in zip(measure(trace), measures, strict=True):
         assert found.head == expected.head
         for name in TEXT_MEASURES:

@@ -2,12 +2,13 @@
 
 import json
 import math
-from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from dataclasses import dataclass, field, make_dataclass
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from typing_extensions import TypeAliasType
 
 from attnscope.codec import AllowedNames, At, AtMost, Between, Caps, Codec, Fault, Once, Through, keys_of
 
@@ -154,6 +155,28 @@ def test_that_odd_numbers_stand_as_texts_or_as_null_and_arrays_come_back_to_the_
     assert not back.values.flags.writeable
     with pytest.raises(Fault, match="a number is over 1"):
         Codec(caps=Caps(number=1.0)).read(Numbers, texts.write(Numbers(values=np.array([2.0]))))
+
+
+def test_that_an_array_may_be_named_by_an_alias_as_numpy_does_from_2_5_on() -> None:
+    scalar = TypeVar("scalar", bound=np.generic)
+    named = TypeAliasType("named", np.ndarray[Any, np.dtype[scalar]], type_params=(scalar,))  # type: ignore
+    aliased, plain = (
+        make_dataclass("Values", [("values", kind)], kw_only=True, eq=False)
+        for kind in (named[np.float32], NDArray[np.float32])
+    )
+    values = np.array([[0.1, -np.inf], [np.pi, 1e-40]], np.float32)
+    kept = json.loads(json.dumps(PLAIN.write(aliased(values=values))))
+    assert kept == PLAIN.write(plain(values=values))
+    assert PLAIN.read(aliased, kept).values.tobytes() == values.tobytes()
+    with pytest.raises(Fault, match="not an array"):
+        PLAIN.read(aliased, {"values": "none"})
+
+
+def test_that_a_type_that_cannot_be_kept_is_named_each_time_it_is_asked_for() -> None:
+    odd = make_dataclass("Odd", [("values", set[int])])
+    for _ in range(2):
+        with pytest.raises(TypeError, match=r"set.* cannot be stored in a file"):
+            PLAIN.write(odd({1}))
 
 
 def test_that_a_type_may_stand_as_another_one() -> None:
