@@ -55,6 +55,7 @@ from attnscope.widgets.labels import (
     told_failures,
     tool_button,
     watch_seen,
+    when,
     when_seen,
 )
 from attnscope.widgets.map_widget import StateCard
@@ -199,8 +200,8 @@ class HeadTableView(Dressing, QTableView):
         self.clicked.connect(self._on_row)
         self.activated.connect(self._on_row)
         changed = state.changed
-        when_seen(self, self._show_rows, changed.table, changed.order)
-        when_seen(self, self._show_selection, changed.table, changed.order, changed.selection)
+        when(self, self._show_rows, changed.table, changed.order)
+        when(self, self._show_selection, changed.table, changed.order, changed.selection)
         self.dress()
         self._fit()
 
