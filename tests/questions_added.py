@@ -1,5 +1,22 @@
 """A question in a file of another folder, as if it had been added to those of the program."""
 
+from typing import Any
+
+import pytest
+from session_samples import Desk, state_of
+
+from attnscope.questions import QUESTIONS, Question
+
+
+def asking(monkeypatch: pytest.MonkeyPatch, asked: list[Any], desk: Desk, **questions: Question) -> Any:
+    """The state behind the panel *Ask* where there are these questions alone."""
+    for name in [*QUESTIONS]:
+        monkeypatch.delitem(QUESTIONS, name)
+    for name, question in questions.items():
+        monkeypatch.setitem(QUESTIONS, name, question)
+    return state_of("asking", asked.append, session=desk.session)
+
+
 LETTERS = '''
 """How many letters the tokens of a text have."""
 

@@ -4,7 +4,6 @@ import torch
 
 from attnscope.models import Model, ModelCard, OwnNetwork
 from attnscope.nn import ModelConfig, empty_own
-from attnscope.schemes.objectives import usual_objective
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
 
 SENTENCE = "the cat sat on the mat"
@@ -36,7 +35,9 @@ def tiny_model(form: str, tokenizer: Tokenizer | None = None, **choices: object)
         is_norm = parameter.ndim == 1 and name.endswith("weight")
         scale = 2.0 / parameter.shape[-1] ** 0.5 if parameter.ndim > 1 else 0.2
         parameter.data.copy_(values_ramp * scale + (1.0 if is_norm else 0.0))
-    objective = usual_objective(module.config.form)
+    objective = {"decoder": "causal", "encoder": "masked", "encoder-decoder": "translation"}[
+        module.config.form
+    ]
     return Model(OwnNetwork(module, tokenizer, ModelCard(name="tiny", objective=objective)))
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attnscope.models.families import FAMILIES
 from attnscope.models.families.family import SiteSlots, free_slots, grouped_slots, same_slots
-from attnscope.models.families.t5 import bias_columns, shared_slots
 
 SITES = [("decoder", 0), ("decoder", 1)]
 
@@ -43,13 +43,16 @@ def test_that_slots_divide_the_width_or_stay_as_they_were():
 
 def test_that_a_bias_column_goes_when_its_head_is_off_in_every_layer():
     kept = {("encoder", 0): (1, 3), ("encoder", 1): (1, 2), ("decoder", 0): (0,), ("cross", 0): (2, 3)}
-    slots = shared_slots(kept)
+    slots = FAMILIES["t5"].small_slots(None, kept)
     assert slots["encoder", 0].queries == (1, None, 3)
     assert slots["encoder", 1].queries == (1, 2, None)
     assert slots["decoder", 0].queries == (0, None, None)
     assert slots["cross", 0].queries == (2, 3, None)
-    assert bias_columns(kept, "encoder", 3) == (1, 2, 3)
-    assert bias_columns(kept, "decoder", 3) == (0, None, None)
+    for stack, read in (("encoder", {1, 2, 3}), ("decoder", {0})):  # a column is of one head in every layer
+        layers = [found.queries for key, found in slots.items() if key[0] == stack]
+        columns = [{head for head in column if head is not None} for column in zip(*layers, strict=True)]
+        assert all(len(column) <= 1 for column in columns)
+        assert set().union(*columns) == read
 
 
 @pytest.mark.slow

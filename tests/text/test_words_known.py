@@ -4,13 +4,12 @@ import json
 
 from attnscope.cli.main import main
 from attnscope.models import load
-from attnscope.text.tasks import known_words
-from attnscope.text.tasks.english_french import EnglishFrenchTask
+from attnscope.text.tasks import known_words, make_task
 from attnscope.text.tokenizer import train_tokenizer
 
 
 def test_that_each_language_has_every_word_of_its_sentences_and_both_make_the_vocabulary() -> None:
-    task = EnglishFrenchTask()
+    task = make_task("english-french")
     source, target = task.languages
     for example in task.examples(300, seed=3):
         assert source.issuperset(example.source.split())

@@ -30,8 +30,7 @@ from attnscope.training.speed import (
     usual_s,
 )
 from attnscope.viewmodels.training.planning import work_rows
-from attnscope.workers.engine import Desk
-from attnscope.workers.serve_training import answer_plan
+from attnscope.workers.engine import Engine
 
 CPU = torch.device("cpu")
 
@@ -120,7 +119,7 @@ def test_that_every_door_tells_the_same_time(
     text = find_recipe("copy").read_text()
     for out in ("", str(tmp_path / "next")):
         request = PlanRecipe(number=1, recipe=text, device="cpu", out=out, run_folders=known_run_folders(out))
-        *_, planned = answer_plan(request, Desk())
+        *_, planned = Engine(lambda error, what: None).handle(request)
         assert isinstance(planned, RecipePlanned)
         assert planned.plan is not None
         assert planned.plan.seconds is not None

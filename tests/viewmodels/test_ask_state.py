@@ -1,16 +1,16 @@
 """The state behind the panel *Ask*: when it asks, what it takes, what it says."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
+from questions_added import asking
 from session_samples import Desk, gates_off, info, ref
 
 from attnscope.fields import number
 from attnscope.questions import Question
 from attnscope.records.charts import Answer, Answered, Ask
 from attnscope.records.messages import Failed
-from attnscope.viewmodels.asking import NO_HEAD, NO_TEXT, AskState
-from attnscope.viewmodels.query import Requests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,18 +33,21 @@ class OfHead(Whole):
 ANSWER = Answer(sentence="It is so.")
 
 
-def made() -> tuple[Desk, AskState, list[Ask]]:
+Made = tuple[Desk, Any, list[Ask]]
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Made:
     desk, asked = Desk().open(), list[Ask]()
-    questions = {"whole": Whole(), "of-head": OfHead()}
-    return desk, AskState(desk.session, Requests(asked.append), questions), asked
+    return desk, asking(monkeypatch, asked, desk, **{"whole": Whole(), "of-head": OfHead()}), asked
 
 
 def answered(asked: list[Ask]) -> Answered:
     return Answered(number=asked[-1].number, question=asked[-1].question, answer=ANSWER)
 
 
-def test_that_nobody_is_listened_to_while_nobody_looks() -> None:
-    desk, state, asked = made()
+def test_that_nobody_is_listened_to_while_nobody_looks(made: Made) -> None:
+    desk, state, asked = made
     before = len(desk.session.changed.traced)
     state.watch(True)
     assert len(desk.session.changed.traced) == before + 1
@@ -60,8 +63,8 @@ def test_that_nobody_is_listened_to_while_nobody_looks() -> None:
     assert asked[-1].text == "another text"
 
 
-def test_that_the_newest_answer_alone_is_taken_and_the_old_one_stays_until_then() -> None:
-    desk, state, asked = made()
+def test_that_the_newest_answer_alone_is_taken_and_the_old_one_stays_until_then(made: Made) -> None:
+    desk, state, asked = made
     state.watch(True)
     assert state.is_busy
     state.handle(answered(asked))
@@ -75,8 +78,8 @@ def test_that_the_newest_answer_alone_is_taken_and_the_old_one_stays_until_then(
     assert state.answer is ANSWER
 
 
-def test_that_another_question_forgets_the_answer_and_keeps_its_own_options() -> None:
-    _, state, asked = made()
+def test_that_another_question_forgets_the_answer_and_keeps_its_own_options(made: Made) -> None:
+    _, state, asked = made
     state.watch(True)
     state.handle(answered(asked))
     state.set_option("depth", 3)
@@ -93,8 +96,8 @@ def test_that_another_question_forgets_the_answer_and_keeps_its_own_options() ->
     assert len(asked) == n_asked
 
 
-def test_that_a_question_about_a_head_follows_the_selection() -> None:
-    desk, state, asked = made()
+def test_that_a_question_about_a_head_follows_the_selection(made: Made) -> None:
+    desk, state, asked = made
     desk.session.select_heads((ref(1, 0),))
     state.choose("of-head")
     state.watch(True)
@@ -105,11 +108,11 @@ def test_that_a_question_about_a_head_follows_the_selection() -> None:
     assert asked[-1].head is None
     state.choose("of-head")
     desk.session.selection = ()
-    assert state.note == NO_HEAD
+    assert state.note == "Select a head to ask about."
 
 
-def test_that_a_refusal_is_said_and_another_model_forgets_it() -> None:
-    desk, state, asked = made()
+def test_that_a_refusal_is_said_and_another_model_forgets_it(made: Made) -> None:
+    desk, state, asked = made
     state.watch(True)
     state.handle(Failed(number=asked[0].number, request="Ask", message="It has no stream."))
     assert (state.note, state.answer) == ("It has no stream.", None)
@@ -117,18 +120,18 @@ def test_that_a_refusal_is_said_and_another_model_forgets_it() -> None:
     assert state.note != "It has no stream."
 
 
-def test_that_without_a_text_nothing_is_asked() -> None:
-    desk, state, asked = made()
+def test_that_without_a_text_nothing_is_asked(made: Made) -> None:
+    desk, state, asked = made
     desk.session.texts.set_text(" ")
     state.watch(True)
     assert asked == []
-    assert state.note == NO_TEXT
+    assert state.note == "Enter a text to ask about."
     assert not state.is_busy
 
 
 @pytest.mark.parametrize("is_watched", [True, False])
-def test_that_being_told_twice_changes_nothing(is_watched: bool) -> None:
-    desk, state, _ = made()
+def test_that_being_told_twice_changes_nothing(is_watched: bool, made: Made) -> None:
+    desk, state, _ = made
     before = len(desk.session.changed.model)
     for _ in range(2):
         state.watch(is_watched)

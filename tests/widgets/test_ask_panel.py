@@ -1,20 +1,19 @@
 """The panel *Ask*: questions, options, the answer with its charts, maps and tables, and its figure."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
+from questions_added import asking
 from session_samples import Desk
 
 from attnscope.fields import line, number, one_of, switch
-from attnscope.figures.views.answer import AnswerFigure
 from attnscope.questions import QUESTIONS, Question
 from attnscope.records.charts import Answer, Answered, Ask, CellMap, Chart, NumberTable, Series
 from attnscope.records.messages import Failed
-from attnscope.viewmodels.asking import AskState
-from attnscope.viewmodels.query import Requests
 from attnscope.widgets.explore.ask_panel import AskPanel, _WalkedEdit, ask_offers
 from attnscope.widgets.form_parts import ChoiceButton
 from attnscope.widgets.labs.cells_and_tables import TextTable
@@ -62,10 +61,10 @@ ANSWER = Answer(
 
 
 @pytest.fixture
-def made(qtbot: QtBot) -> tuple[AskPanel, AskState, list[Ask]]:
+def made(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> tuple[AskPanel, Any, list[Ask]]:
     asked: list[Ask] = []
     desk = Desk().open()
-    state = AskState(desk.session, Requests(asked.append), {"deep": Deep(), "plain": Plain()})
+    state = asking(monkeypatch, asked, desk, deep=Deep(), plain=Plain())
     panel = AskPanel(desk.session, state)
     qtbot.addWidget(panel)
     panel.resize(280, 400)
@@ -73,11 +72,11 @@ def made(qtbot: QtBot) -> tuple[AskPanel, AskState, list[Ask]]:
     return panel, state, asked
 
 
-def tell(state: AskState, asked: list[Ask], answer: Answer = ANSWER) -> None:
+def tell(state: Any, asked: list[Ask], answer: Answer = ANSWER) -> None:
     state.handle(Answered(number=asked[-1].number, question=asked[-1].question, answer=answer))
 
 
-def test_that_the_answer_is_shown_with_all_its_parts(made: tuple[AskPanel, AskState, list[Ask]]) -> None:
+def test_that_the_answer_is_shown_with_all_its_parts(made: tuple[AskPanel, Any, list[Ask]]) -> None:
     panel, state, asked = made
     assert panel.note.text() == "Working it out…"
     assert not panel.export_button.isEnabled()
@@ -100,7 +99,7 @@ def test_that_the_answer_is_shown_with_all_its_parts(made: tuple[AskPanel, AskSt
 
 
 def test_that_two_maps_stand_beside_each_other_where_there_is_room_and_wide_ones_alone(
-    qtbot: QtBot, made: tuple[AskPanel, AskState, list[Ask]]
+    qtbot: QtBot, made: tuple[AskPanel, Any, list[Ask]]
 ) -> None:
     panel, state, asked = made
     square, wide = (CellMap(title=t, values=np.eye(3), is_wide=t == "wide") for t in ("square", "wide"))
@@ -116,7 +115,7 @@ def test_that_two_maps_stand_beside_each_other_where_there_is_room_and_wide_ones
 
 
 def test_that_options_are_asked_for_and_another_question_has_its_own(
-    made: tuple[AskPanel, AskState, list[Ask]],
+    made: tuple[AskPanel, Any, list[Ask]],
 ) -> None:
     panel, state, asked = made
     depth, order, is_log, word = (part for _, part in panel.options._parts.values())
@@ -139,13 +138,14 @@ def test_that_options_are_asked_for_and_another_question_has_its_own(
 
 
 def test_that_the_answer_is_a_figure_while_it_is_looked_at(
-    made: tuple[AskPanel, AskState, list[Ask]],
+    made: tuple[AskPanel, Any, list[Ask]],
 ) -> None:
     panel, state, asked = made
     assert panel.figure_spec() is None
     tell(state, asked)
     spec = panel.figure_spec()
-    assert isinstance(spec, AnswerFigure)
+    assert spec is not None
+    assert spec.view == "answer"
     assert spec.title == "Deep"
     assert spec.caption is not None
     assert spec.caption.note == "It goes 3 deep. Mind the step."
@@ -154,7 +154,7 @@ def test_that_the_answer_is_a_figure_while_it_is_looked_at(
     assert panel.figure_spec() is None
 
 
-def test_that_the_palette_offers_every_question(made: tuple[AskPanel, AskState, list[Ask]]) -> None:
+def test_that_the_palette_offers_every_question(made: tuple[AskPanel, Any, list[Ask]]) -> None:
     _, state, _ = made
     shown: list[str] = []
     deep, plain = ask_offers(state, shown.append)
@@ -174,7 +174,7 @@ def test_that_every_question_says_what_it_is(name: str) -> None:
     assert not question.words.endswith(".")
 
 
-def test_that_formula_and_source_stand_with_the_answer(made: tuple[AskPanel, AskState, list[Ask]]) -> None:
+def test_that_formula_and_source_stand_with_the_answer(made: tuple[AskPanel, Any, list[Ask]]) -> None:
     panel, state, _asked = made
     assert panel.formula.text() == "d = a\ne = b"
     assert panel.source.text() == "Verne 1870"
@@ -184,7 +184,7 @@ def test_that_formula_and_source_stand_with_the_answer(made: tuple[AskPanel, Ask
 
 
 def test_that_columns_of_a_table_are_as_wide_as_what_stands_in_them(
-    made: tuple[AskPanel, AskState, list[Ask]],
+    made: tuple[AskPanel, Any, list[Ask]],
 ) -> None:
     panel, state, asked = made
     columns, long = ("step", "cosine with what came in"), "norm of the feed-forward part"
@@ -210,10 +210,10 @@ class Tall(Question):
 
 
 @pytest.fixture
-def tall(qtbot: QtBot) -> tuple[AskPanel, AskState, list[Ask]]:
+def tall(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> tuple[AskPanel, Any, list[Ask]]:
     asked: list[Ask] = []
     desk = Desk().open()
-    state = AskState(desk.session, Requests(asked.append), {"plain": Plain(), "tall": Tall()})
+    state = asking(monkeypatch, asked, desk, plain=Plain(), tall=Tall())
     panel = AskPanel(desk.session, state)
     qtbot.addWidget(panel)
     panel.show()
@@ -226,7 +226,7 @@ def floor_of(panel: AskPanel) -> _WalkedEdit:
 
 
 def test_that_a_walked_option_goes_on_and_back_as_far_as_the_answer_says(
-    qtbot: QtBot, tall: tuple[AskPanel, AskState, list[Ask]]
+    qtbot: QtBot, tall: tuple[AskPanel, Any, list[Ask]]
 ) -> None:
     panel, state, asked = tall
     assert asked[-1].options == Floors(floor=3)
@@ -248,7 +248,7 @@ def test_that_a_walked_option_goes_on_and_back_as_far_as_the_answer_says(
 
 
 def test_that_an_option_beyond_what_there_is_becomes_the_last_without_asking_again(
-    tall: tuple[AskPanel, AskState, list[Ask]],
+    tall: tuple[AskPanel, Any, list[Ask]],
 ) -> None:
     panel, state, asked = tall
     n = len(asked)
@@ -258,9 +258,7 @@ def test_that_an_option_beyond_what_there_is_becomes_the_last_without_asking_aga
     assert floor_of(panel).edit.text() == "1"
 
 
-def test_that_a_walked_option_takes_no_words(
-    tall: tuple[AskPanel, AskState, list[Ask]], qtbot: QtBot
-) -> None:
+def test_that_a_walked_option_takes_no_words(tall: tuple[AskPanel, Any, list[Ask]], qtbot: QtBot) -> None:
     floor = floor_of(tall[0])
     floor.edit.clear()
     qtbot.keyClicks(floor.edit, "a7")
@@ -268,7 +266,7 @@ def test_that_a_walked_option_takes_no_words(
 
 
 def test_that_a_refusal_offers_a_kept_run_that_can_be_asked(
-    made: tuple[AskPanel, AskState, list[Ask]], monkeypatch: pytest.MonkeyPatch
+    made: tuple[AskPanel, Any, list[Ask]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     panel, state, asked = made
     monkeypatch.setattr(Deep, "kept_run", "brackets-experts")

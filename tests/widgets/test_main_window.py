@@ -5,7 +5,16 @@ import dataclasses
 import pytest
 from PySide6.QtCore import QRect, Qt
 from PySide6.QtGui import QAction, QKeySequence
-from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QLineEdit, QSlider, QToolTip, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QComboBox,
+    QDialog,
+    QLabel,
+    QLineEdit,
+    QSlider,
+    QToolTip,
+    QWidget,
+)
 from session_samples import Desk, info, ref, states_of
 
 from attnscope.errors import UserError
@@ -16,7 +25,6 @@ from attnscope.viewmodels.view_state import THEME_NAMES
 from attnscope.widgets.actions import ACTIONS
 from attnscope.widgets.export.dialog import ExportDialog
 from attnscope.widgets.theme import stylesheet
-from attnscope.widgets.tours.help_panel import ShortcutsSheet
 from attnscope.widgets.window.main_window import MainWindow
 from attnscope.widgets.window.pages import usable_geometry
 
@@ -198,7 +206,8 @@ def test_that_no_two_actions_have_one_shortcut():
 
 def test_that_the_sheet_of_shortcuts_names_every_menu_action(qtbot):
     window = make(qtbot, Desk().open())
-    sheet = ShortcutsSheet(window.findChildren(QAction), window)
+    next(one for one in window.findChildren(QAction) if one.text() == "Shortcuts").trigger()
+    (sheet,) = (one for one in window.findChildren(QDialog) if one.isVisible())
     texts = {label.text() for label in sheet.findChildren(QLabel)}
     for spec in ACTIONS:
         if spec.menu and spec.shortcuts and not spec.name.startswith("stack-"):

@@ -7,6 +7,7 @@ from session_samples import state_of, tokens
 from token_lab_samples import replay_of_ab, table
 
 from attnscope.figures.colours import DARK
+from attnscope.labs import LABS
 from attnscope.records.requests import StopWork
 from attnscope.records.tokenizers import (
     FindPieces,
@@ -20,8 +21,8 @@ from attnscope.records.tokenizers import (
 )
 from attnscope.records.tokens import Token, Tokens
 from attnscope.widgets.explore.text_bar import token_menu, word_text
+from attnscope.widgets.labs.page import make_lab
 from attnscope.widgets.labs.tokenizers_view import MergesView, TokenizersView
-from attnscope.widgets.labs.vocabulary_view import VocabularyView
 from attnscope.widgets.theme import apply_theme
 from attnscope.widgets.token_chips import is_unknown
 
@@ -120,8 +121,8 @@ def test_that_sizes_are_read_as_people_type_them(qtbot):
 
 def test_that_a_vocabulary_is_searched_looked_into_and_copied(qtbot):
     posted = []
-    state = state_of("labs.vocabulary", posted.append)
-    view = shown(qtbot, VocabularyView(state))
+    states = state_of("labs", posted.append)
+    state, view = states.vocabulary, shown(qtbot, make_lab(LABS["Vocabulary"], states))
     state.handle(VocabularyShown(number=posted[-1].number, table=table()))
     assert view.table.model().rowCount() == 3
     view.table.selectRow(2)

@@ -11,7 +11,6 @@ from worker_tools import ask, save_tiny, train_to_end
 
 from attnscope.analysis.rank_collapse import rank_collapse
 from attnscope.labs import LABS
-from attnscope.labs.lab import asked
 from attnscope.models import load
 from attnscope.records.experiments import (
     CollapseFinding,
@@ -21,7 +20,6 @@ from attnscope.records.experiments import (
     ReachQuestion,
     RunExperiment,
     WritingFinding,
-    WritingQuestion,
 )
 from attnscope.records.messages import Failed, LoadModel, Reply
 from attnscope.records.requests import StopWork
@@ -87,7 +85,7 @@ class Lab(QObject):
 def test_that_quality_by_length_is_asked_of_a_running_worker_and_told_as_it_grows(qtbot: QtBot) -> None:
     worker = WorkerThread(build_engine, lambda error, what: None)
     lab, choice = Lab(worker), replace(LAB.example, n_trained=4, d_model=8, n_steps=60)
-    question = asked(WritingQuestion, choice)
+    question = LAB.question(choice, None)
     worker.replied.connect(lab.take)
     worker.start()
     try:

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
+from worker_tools import ask
 
 from attnscope.paths import resources_folder
 from attnscope.records.plans import BatchShown, PlanRecipe, RecipePlanned, ShowBatch
-from attnscope.workers.engine import Desk
-from attnscope.workers.serve_training import answer_plan, show_batch
+from attnscope.workers.engine import Engine
 
 RECIPE = """
 [model]
@@ -24,12 +24,16 @@ n_steps = 2
 """
 
 
+def _engine() -> Engine:
+    return Engine(lambda error, what: None)
+
+
 def _planned(path: str, base_folder: Path, out: str = "") -> RecipePlanned:
     recipe = RECIPE.format(path=path)
     request = PlanRecipe(
         number=1, recipe=recipe, out=out, device="cpu", base_folder=str(base_folder), run_folders=()
     )
-    *_, last = answer_plan(request, Desk())
+    *_, last = ask(_engine(), request)
     assert isinstance(last, RecipePlanned)
     return last
 
@@ -53,7 +57,7 @@ def test_that_what_is_read_first_is_shown_and_data_that_is_no_file_is_told(tmp_p
     (tmp_path / "text.txt").write_text("some words\n" * 20)
     for path, n_rows in (("text.txt", 16), ("none.txt", 0)):
         request = ShowBatch(number=3, recipe=RECIPE.format(path=path), base_folder=str(tmp_path))
-        (told,) = show_batch(request, Desk())
+        (told,) = ask(_engine(), request)
         assert isinstance(told, BatchShown)
         assert told.number == 3
         if n_rows:
@@ -70,13 +74,13 @@ def test_that_what_is_read_first_is_shown_and_data_that_is_no_file_is_told(tmp_p
 @pytest.mark.parametrize("name", ["shakespeare-spans", "stories-masked", "stories"])
 def test_that_of_a_recipe_without_its_text_the_sample_text_is_read(name: str, tmp_path: Path) -> None:
     recipe = (resources_folder() / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
-    (told,) = show_batch(ShowBatch(number=3, recipe=recipe, base_folder=str(tmp_path)), Desk())
+    (told,) = ask(_engine(), ShowBatch(number=3, recipe=recipe, base_folder=str(tmp_path)))
     assert isinstance(told, BatchShown)
     assert told.is_sample
     assert told.batch is not None
     pieces = {cell.piece for row in told.batch.rows for cell in (*row.source, *row.cells)}
     wanted = {"shakespeare-spans": "<extra_0>", "stories-masked": "<mask>", "stories": "<s>"}
     assert wanted[name] in pieces
-    (other,) = show_batch(ShowBatch(number=4, recipe='[data]\nkind = "pairs"\n'), Desk())
+    (other,) = ask(_engine(), ShowBatch(number=4, recipe='[data]\nkind = "pairs"\n'))
     assert isinstance(other, BatchShown)
     assert (other.batch, other.is_sample) == (None, False)
