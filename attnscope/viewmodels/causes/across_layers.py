@@ -105,19 +105,10 @@ class LensState:
         session = self._session
         if not self.query.is_watched or session.model is None:
             return
-        if session.model.body:
-            self.changed.busy.emit()
-            return
-        if session.traced is None or session.tracing.is_stale or not session.text.strip():
-            self.changed.busy.emit()
-            return
-        changes = session.interventions
-        wish = (session.model.sha256, session.text, session.target, session.gates, changes)
-        text, target, gates = session.text, session.target, session.gates
-        self.query.ask(
-            wish,
-            ShowLens(text=text, target=target, gates=gates, interventions=changes),
-        )
+        if session.settled is not None and not session.model.body:
+            text, target, gates, changes = session.text, session.target, session.gates, session.interventions
+            request = ShowLens(text=text, target=target, gates=gates, interventions=changes)
+            self.query.ask((session.model.sha256, request), request)
         self.changed.busy.emit()
 
 
@@ -362,8 +353,8 @@ class AcrossState:
 
     def _ask(self) -> None:
         """Ask for the trace that is shown, unless that was done already."""
-        session, traced = self._session, self._session.traced_text
-        if not self.query.is_watched or traced is None or session.tracing.is_stale:
+        session, traced = self._session, self._session.settled
+        if not self.query.is_watched or traced is None:
             return
         if _n_keys(traced) > MAX_TOKENS or not self.tokens:
             self.query.forget()

@@ -209,10 +209,10 @@ class AttributingState:
 
     def _ask(self) -> None:
         """Ask for the text that is shown, unless that was done already."""
-        session, traced = self._session, self._session.traced
+        session, traced = self._session, self._session.settled
         if not self._query.is_watched or session.model is None or refusal_of(session.model):
             return
-        if traced is None or session.tracing.is_stale or not self._across.tokens:
+        if traced is None or not self._across.tokens:
             return
         request = AttributeOutput(
             position=self.position,

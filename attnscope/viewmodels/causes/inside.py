@@ -383,8 +383,8 @@ class InsideState:
         """Ask for what is looked at, unless that was done already."""
         if not self.asking.is_watched:
             return
-        session, traced, head = self._session, self._session.traced_text, self._session.primary
-        if traced is None or head is None or session.tracing.is_stale or not self.tokens:
+        traced, head = self._session.settled, self._session.primary
+        if traced is None or head is None or not self.tokens:
             return
         about = (traced.number, head, self.query)
         if self.asking.ask(about, self._request(traced, head)):

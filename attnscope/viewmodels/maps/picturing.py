@@ -176,9 +176,9 @@ class PictureState(_ChosenPatch):
 
     def _ask(self) -> None:
         """Ask for the picture of the trace, unless that was done already."""
-        session = self._session
-        if self.is_offered and session.traced is not None and not session.tracing.is_stale:
-            self._asking.ask(session.traced.number, ShowPicture(text=session.text))
+        traced = self._session.settled
+        if self.is_offered and traced is not None:
+            self._asking.ask(traced.number, ShowPicture(text=self._session.text))
 
 
 class WatchedPicture(_ChosenPatch):

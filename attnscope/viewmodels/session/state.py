@@ -360,6 +360,11 @@ class Session:
         return self.traced if self.text.strip() else None
 
     @property
+    def settled(self) -> Traced | None:
+        """The trace of what is typed and set now; None while another is on its way, and without a text."""
+        return None if self.tracing.is_stale else self.traced_text
+
+    @property
     def measures(self) -> tuple[HeadMeasures, ...]:
         """The measures of every head on the traced text."""
         return self.traced.measures if self.traced else ()

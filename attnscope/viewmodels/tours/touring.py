@@ -94,10 +94,8 @@ def _d_model(spot: Spot) -> str | None:
 
 
 def _outputs(spot: Spot) -> tuple[Output, Output] | None:
-    traced = spot.states.session.traced
-    if traced is None or spot.states.session.tracing.is_stale:
-        return None
-    return traced.comparison.before, traced.comparison.after
+    traced = spot.states.session.settled
+    return (traced.comparison.before, traced.comparison.after) if traced is not None else None
 
 
 def _at(output: Output, spot: Spot) -> tuple[Candidate, ...]:
@@ -141,8 +139,8 @@ def _said(which: int) -> Read:
 
 def _kl(spot: Spot) -> str | None:
     """The largest KL(before ‖ after) over the positions, in nats."""
-    traced = spot.states.session.traced
-    if traced is None or spot.states.session.tracing.is_stale or not traced.comparison.kl_nats:
+    traced = spot.states.session.settled
+    if traced is None or not traced.comparison.kl_nats:
         return None
     return number_text(max(traced.comparison.kl_nats))
 
