@@ -1,5 +1,6 @@
 """What the labs' examples found, for those that take longer than a lecture waits: there at once."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from attnscope.codec import Codec
@@ -39,6 +40,10 @@ KEPT: dict[str, type[Finding]] = {
 """The kinds that are kept, by their keys in the file: a list of findings each."""
 
 
+TRANSLATOR = "english-french"
+"""The model whose BLEU is asked for where none is named."""
+
+
 def findings_path() -> Path:
     return resources_folder() / "labs" / "findings.json"
 
@@ -52,7 +57,17 @@ def kept_findings() -> dict[Question, Finding]:
         ]
     except (LoadError, ValueError):
         return {}  # the labs train them instead
-    return {finding.question: finding for finding in found}
+    return {one.question: one for finding in found for one in _asked_alike(finding)}
+
+
+def _asked_alike(finding: Finding) -> tuple[Finding, ...]:
+    """The finding, and the same of the question as the command line and Python ask it, of no open model."""
+    if isinstance(finding, BleuFinding) and finding.question.model.split(" ")[0] == TRANSLATOR:
+        return finding, replace(finding, question=replace(finding.question, model=""))
+    if isinstance(finding, ProbeFinding) and not finding.question.source:
+        name = finding.question.model.split(" ")[0]
+        return finding, replace(finding, question=replace(finding.question, model="", source=name))
+    return (finding,)
 
 
 def _listed(value: object) -> list[object]:

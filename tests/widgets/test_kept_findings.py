@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from session_samples import Desk, state_of
 
+from attnscope.fields import with_values
+from attnscope.lab_drawing import drawn_lab, work_out
 from attnscope.labs import LABS, Lab
 from attnscope.labs import findings as kept_module
-from attnscope.labs.findings import kept_findings
+from attnscope.labs.findings import TRANSLATOR, kept_findings
 from attnscope.models import load
 from attnscope.records.experiments import (
     DISTANCES,
@@ -29,6 +31,7 @@ from attnscope.records.experiments import (
 )
 from attnscope.records.messages import Request
 from attnscope.records.modifications import of_group
+from attnscope.workers.experiments import translating_pairs
 from attnscope.workers.experiments.delaying import DelayCourse
 from attnscope.workers.experiments.reaching import read_past
 from attnscope.workers.experiments.writing_lengths import WritingCourse
@@ -298,8 +301,8 @@ def test_that_the_labs_of_the_open_model_know_the_one_that_the_program_opens_on(
 @pytest.mark.slow
 def test_that_the_kept_numbers_of_the_translator_are_those_that_it_gives() -> None:
     kept = kept_findings()
-    (bleu,) = (one for one in kept.values() if isinstance(one, BleuFinding))
-    (probes,) = (one for one in kept.values() if isinstance(one, ProbeFinding))
+    (bleu,) = (one for one in kept.values() if isinstance(one, BleuFinding) and one.question.model)
+    (probes,) = (one for one in kept.values() if isinstance(one, ProbeFinding) and one.question.model)
     *_, last = experiment_news(replace(bleu.question, model=""))
     assert isinstance(last.finding, BleuFinding)
     assert last.finding.score.value == pytest.approx(bleu.score.value, abs=0.5)
@@ -309,3 +312,20 @@ def test_that_the_kept_numbers_of_the_translator_are_those_that_it_gives() -> No
     for made, told in zip(last.finding.layers, probes.layers, strict=True):
         assert made.task.value == pytest.approx(told.task.value, abs=0.02)
         assert made.control.value == pytest.approx(told.control.value, abs=0.02)
+
+
+@pytest.mark.parametrize(("name", "settings"), [("BLEU", {}), ("Probing", {"model": "english-french"})])
+def test_that_the_command_line_knows_what_came_with_the_program(
+    name: str, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured_anew(*_: object) -> None:
+        raise AssertionError("measured anew")
+
+    monkeypatch.setattr("attnscope.workers.serve_models.experiment_news", measured_anew)
+    lab = drawn_lab(name)
+    made = work_out(lab, with_values(lab.example, settings))
+    assert made.shown.words.sentence.endswith("Worked out in advance.")
+    assert TRANSLATOR == translating_pairs.TRANSLATOR
+    other = {"BLEU": {"n_pairs": 20}, "Probing": {"model": "stories"}}[name]
+    with pytest.raises(AssertionError, match="measured anew"):
+        work_out(lab, with_values(lab.example, {**settings, **other}))

@@ -110,6 +110,12 @@ def test_that_a_model_whose_heads_cannot_be_changed_writes_one_text(qtbot):
 
     assert titles() == ["translation", "translation"]  # what is told, and the text
     assert [text.isVisible() for text in panel.texts] == [True, False]
+    assert (
+        panel.table.accessibleName() == "Most probable tokens"
+    )  # one column, as there is nothing to compare
+    assert panel.kl.text() == ""
     desk.open(info("encoder-decoder"))
+    assert panel.table.accessibleName() == "Most probable tokens: before and after"
+    assert panel.kl.text().startswith("KL ")
     assert titles()[1:] == ["translation, all heads on", "translation, with your changes"]
     assert all(text.isVisible() for text in panel.texts)

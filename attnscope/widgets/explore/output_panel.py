@@ -58,17 +58,17 @@ _NUMBER_PX = 44
 
 
 class CandidateTable(Dressed):
-    """One row a candidate: its piece, then probability and bar before, then after."""
+    """One row a candidate: its piece, then probability and bar before, then after, unless it `is_alone`."""
 
     def __init__(self, n_rows: int = 8, *, names: tuple[str, str] = ("before", "after")) -> None:
         super().__init__()
         self._names = names
         self._rows: tuple[CandidateRow, ...] = ()
         self._n_rows = n_rows
-        self._what = "token"
+        self._what, self._is_alone = "token", False
         self._fit()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName(f"Most probable tokens: {names[0]} and {names[1]}")
+        self._name()
 
     def show_rows(self, rows: tuple[CandidateRow, ...]) -> None:
         if rows != self._rows:
@@ -76,12 +76,16 @@ class CandidateTable(Dressed):
             self.setAccessibleDescription("; ".join(row.sentence for row in rows))
             self.update()
 
-    def name_answers(self, what: str) -> None:
-        """Say what the rows are: tokens, or labels."""
-        if what != self._what:
-            self._what = what
-            self.setAccessibleName(f"Most probable {what}s: {self._names[0]} and {self._names[1]}")
+    def name_answers(self, what: str, *, is_alone: bool = False) -> None:
+        """Say what the rows are: tokens, or labels; and whether there is nothing to compare them with."""
+        if (what, is_alone) != (self._what, self._is_alone):
+            self._what, self._is_alone = what, is_alone
+            self._name()
             self.update()
+
+    def _name(self) -> None:
+        sides = "" if self._is_alone else f": {self._names[0]} and {self._names[1]}"
+        self.setAccessibleName(f"Most probable {self._what}s{sides}")
 
     def dress(self) -> None:
         self._fit()
@@ -96,7 +100,8 @@ class CandidateTable(Dressed):
             painter.setFont(font(SMALL_PX))
             painter.setPen(QColor(palette.muted))
             middle = Qt.AlignmentFlag.AlignVCenter
-            for column, name in ((piece, self._what), (before, self._names[0]), (after, self._names[1])):
+            names = ("probability", "") if self._is_alone else self._names
+            for column, name in zip((piece, before, after), (self._what, *names), strict=True):
                 painter.drawText(column, middle, name)
             for k, row in enumerate(self._rows):
                 top = type_px(_HEAD_PX + k * _ROW_PX)
@@ -104,7 +109,7 @@ class CandidateTable(Dressed):
                 for side, value, below, colour in (
                     (before, row.before, row.before_below, palette.muted),
                     (after, row.after, row.after_below, palette.accent),
-                ):
+                )[: 1 if self._is_alone else 2]:
                     _paint_side(painter, side.translated(0, top), value, below, palette, colour)
 
     def _fit(self) -> None:
@@ -114,7 +119,7 @@ class CandidateTable(Dressed):
         width = float(self.width())
         piece = min(0.3 * width, type_px(160.0))
         head = type_px(_HEAD_PX)
-        side = (width - piece - 16) / 2
+        side = width - piece - 8 if self._is_alone else (width - piece - 16) / 2
         return (
             QRectF(0, 0, piece, head),
             QRectF(piece + 8, 0, side, head),
@@ -338,7 +343,8 @@ class OutputPanel(QWidget):
         comparison = self._comparison()
         model, kind = self._session.model, comparison.before.kind if comparison else None
         self.kind.setText(kind_words(kind, model) if kind else "")
-        self.table.name_answers("label" if comparison and comparison.before.kind == "class" else "token")
+        what = "label" if comparison and comparison.before.kind == "class" else "token"
+        self.table.name_answers(what, is_alone=self._is_alone)
         labels = [plain_text(label) for label in prediction_labels(comparison)] if comparison else []
         if labels != [self.positions.itemText(k) for k in range(self.positions.count())]:
             self.positions.clear()
@@ -353,6 +359,12 @@ class OutputPanel(QWidget):
         self._show_texts()
         self._show_prediction()
 
+    @property
+    def _is_alone(self) -> bool:
+        """Whether no head can be changed: before and after would be the same."""
+        model = self._session.model
+        return model is not None and not model.has_gates
+
     def _show_texts(self) -> None:
         """What the model writes; while it writes, what it wrote before."""
         comparison = self._comparison()
@@ -362,8 +374,7 @@ class OutputPanel(QWidget):
         after = comparison.after.generated if comparison else ""
         is_second = comparison is not None and comparison.before.kind == "translation"
         what = self.kind.text() if is_second else "continuation"
-        model = self._session.model
-        is_alone = model is not None and not model.has_gates  # no head can be changed: both would be the same
+        is_alone = self._is_alone
         for title, side in zip(self._text_titles, _SIDES, strict=True):
             title.setText(what if is_alone else f"{what}, {side}")
         for widget, segments in zip(self.texts, text_difference(before, after), strict=True):
@@ -397,6 +408,6 @@ class OutputPanel(QWidget):
         self.positions.setCurrentIndex(at)
         before, after = comparison.before.predictions[at], comparison.after.predictions[at]
         self.table.show_rows(candidate_rows(before, after))
-        self.kl.setText(kl_text(comparison, at))
+        self.kl.setText("" if self._is_alone else kl_text(comparison, at))
         if comparison.after.p_write:
             self.copied.setText(copied_text(comparison, at))
