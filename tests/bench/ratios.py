@@ -49,13 +49,14 @@ def time_in_turns(
     device: torch.device,
     within_s: float = math.inf,
     is_enough: Callable[[Rounds], bool] = lambda _rounds: False,
+    n_warm: int = N_WARM,
 ) -> Rounds:
     """The ms of each way in each round, whose order turns round every time: the last way begins.
 
-    After `within_s` no round begins that is not needed: the first ones warm up, three are measured.
+    After `within_s` no round begins that is not needed: up to `n_warm` warm up, three are measured.
     """
     rounds: list[list[float]] = []
-    begin_s, n_warm = time.perf_counter(), 0
+    begin_s, n_warmed = time.perf_counter(), 0
     with torch.inference_mode():
         while len(rounds) < n_rounds:
             spent_s = time.perf_counter() - begin_s
@@ -63,8 +64,8 @@ def time_in_turns(
                 break
             order = range(len(ways))
             times = {way: _run_ms(ways[way], device) for way in (order if len(rounds) % 2 else order[::-1])}
-            if n_warm < N_WARM and (not n_warm or spent_s < WARM_S):
-                n_warm += 1
+            if n_warmed < n_warm and (not n_warmed or spent_s < WARM_S):
+                n_warmed += 1
                 continue
             rounds.append([times[way] for way in order])
     return rounds
