@@ -54,8 +54,8 @@ from attnscope.nn import ModelConfig
 from attnscope.nn.config import GATED, recurrent_matrices
 from attnscope.nn.dropping import KEPT_WEIGHTS
 from attnscope.nn.edits import Call, QuietProbe
+from attnscope.nn.own_module import PIECE_NUMBERS
 from attnscope.nn.self_masks import build_self_mask
-from attnscope.nn.vocabulary_loss import PIECE_NUMBERS
 from attnscope.records.sites import SiteKey, Stack
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.mixers import MIXERS

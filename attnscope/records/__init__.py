@@ -2,3 +2,42 @@
 
 Everything here is plain Python and numpy: no Qt, no torch. Arrays in records are read-only.
 """
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+
+def frozen_array(values: object, *, dtype: "DTypeLike", rank: int, name: str) -> "NDArray[Any]":
+    """Return `values` as a contiguous read-only array of the given dtype and rank.
+
+    A writable array that is passed in is copied, so that nobody can change a record from outside.
+    Raises ValueError when the rank differs.
+    """
+    import numpy as np  # the package itself is read by those who need no arrays
+
+    array = np.asarray(values, dtype=dtype)
+    if array.ndim != rank:
+        raise ValueError(f"{name} must have {rank} axes, found {array.ndim} (shape {array.shape})")
+    if array.flags.writeable or not array.flags.c_contiguous:
+        array = np.array(array, dtype=dtype, order="C", copy=True)
+        array.flags.writeable = False
+    return array
+
+
+def freeze(
+    record: object, *names: str, dtype: "DTypeLike", rank: int, shape: tuple[int, ...] | None = None
+) -> None:
+    """Let fields of a frozen record hold such arrays; a field without one stays without.
+
+    Raises ValueError when the rank differs, or the shape where one is given.
+    """
+    for name in names:
+        values = getattr(record, name)
+        if values is None:
+            continue
+        array = frozen_array(values, dtype=dtype, rank=rank, name=name)
+        if shape is not None and array.shape != shape:
+            raise ValueError(f"{name} has the shape {array.shape}, expected {shape}")
+        object.__setattr__(record, name, array)

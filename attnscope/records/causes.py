@@ -25,7 +25,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.records.arrays import freeze, frozen_array
+from attnscope.records import freeze
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import Picture
 from attnscope.records.outputs import Candidate
@@ -54,16 +54,8 @@ class LensTable:
 
     def __post_init__(self) -> None:
         shape = (len(self.levels), len(self.positions))
-        for name, dtype in (
-            ("probability", np.float32),
-            ("rank", np.int32),
-            ("kl_nats", np.float32),
-            ("entropy", np.float32),
-        ):
-            array = frozen_array(getattr(self, name), dtype=dtype, rank=2, name=name)
-            if array.shape != shape:
-                raise ValueError(f"{name} is {array.shape}, expected {shape}")
-            object.__setattr__(self, name, array)
+        freeze(self, "probability", "kl_nats", "entropy", dtype=np.float32, rank=2, shape=shape)
+        freeze(self, "rank", dtype=np.int32, rank=2, shape=shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,10 +145,7 @@ class PatchMap:
     corrupt_difference: float
 
     def __post_init__(self) -> None:
-        patched = frozen_array(self.patched, dtype=np.float32, rank=2, name="patched")
-        if patched.shape != (len(self.rows), len(self.columns)):
-            raise ValueError(f"{patched.shape} for {len(self.rows)} rows and {len(self.columns)} columns")
-        object.__setattr__(self, "patched", patched)
+        freeze(self, "patched", dtype=np.float32, rank=2, shape=(len(self.rows), len(self.columns)))
 
     def head_at(self, row: int, column: int) -> HeadRef | None:
         """The head of a cell; None in a map of positions, or where a site has no such head."""
@@ -259,10 +248,7 @@ class InfluenceMap:
     about: str = ""
 
     def __post_init__(self) -> None:
-        weights = frozen_array(self.weights, dtype=np.float32, rank=2, name="weights")
-        if weights.shape != (len(self.queries), len(self.keys)):
-            raise ValueError(f"shape {weights.shape}: {len(self.queries)} queries, {len(self.keys)} keys")
-        object.__setattr__(self, "weights", weights)
+        freeze(self, "weights", dtype=np.float32, rank=2, shape=(len(self.queries), len(self.keys)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import html_table
-from attnscope.records.arrays import frozen_array
+from attnscope.records import freeze
 from attnscope.records.interventions import Interventions
 from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
@@ -41,9 +41,7 @@ class Series:
     is_dashed: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("xs", "ys"):
-            array = frozen_array(getattr(self, name), dtype=np.float64, rank=1, name=name)
-            object.__setattr__(self, name, array)
+        freeze(self, "xs", "ys", dtype=np.float64, rank=1)
         if self.xs.shape != self.ys.shape:
             raise ValueError(f"{len(self.xs)} x values for {len(self.ys)} y values")
         if self.labels and len(self.labels) != len(self.xs):
@@ -64,9 +62,8 @@ class ChartField:
     unit: str
 
     def __post_init__(self) -> None:
-        for name, rank in (("xs", 1), ("edges", 1), ("values", 2)):
-            array = frozen_array(getattr(self, name), dtype=np.float64, rank=rank, name=name)
-            object.__setattr__(self, name, array)
+        freeze(self, "xs", "edges", dtype=np.float64, rank=1)
+        freeze(self, "values", dtype=np.float64, rank=2)
         if self.values.shape != (len(self.edges) - 1, len(self.xs)):
             raise ValueError(f"{self.values.shape} for {len(self.edges)} edges and {len(self.xs)} columns")
 
@@ -130,9 +127,8 @@ class CellMap:
     backdrop: NDArray[np.uint8] | None = None
 
     def __post_init__(self) -> None:
-        values = frozen_array(self.values, dtype=np.float64, rank=2, name="values")
-        object.__setattr__(self, "values", values)
-        for names, n in ((self.rows, values.shape[0]), (self.columns, values.shape[1])):
+        freeze(self, "values", dtype=np.float64, rank=2)
+        for names, n in zip((self.rows, self.columns), self.values.shape, strict=True):
             if names and len(names) != n:
                 raise ValueError(f"{len(names)} names for {n} rows or columns")
 

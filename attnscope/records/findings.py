@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from attnscope.counting import csv_text, html_table, plural
 from attnscope.files import replace_file
-from attnscope.records.arrays import frozen_array
+from attnscope.records import freeze
 from attnscope.records.maps import HeadMeasures
 from attnscope.records.measures import (
     Estimate,
@@ -69,15 +69,9 @@ class SyntaxTable:
 
     def __post_init__(self) -> None:
         shape = (len(self.heads), len(self.relations))
-        for field in ("values", "low", "high", "baseline", "offsets", "n_arcs", "counts"):
-            dtype = np.int32 if field in ("offsets", "n_arcs", "counts") else np.float32
-            array = frozen_array(getattr(self, field), dtype=dtype, rank=2, name=field)
-            if array.shape != shape:
-                raise ValueError(f"{field} is {array.shape}, expected {shape}")
-            object.__setattr__(self, field, array)
-        object.__setattr__(
-            self, "telling", frozen_array(self.telling, dtype=np.int32, rank=3, name="telling")
-        )
+        freeze(self, "values", "low", "high", "baseline", dtype=np.float32, rank=2, shape=shape)
+        freeze(self, "offsets", "n_arcs", "counts", dtype=np.int32, rank=2, shape=shape)
+        freeze(self, "telling", dtype=np.int32, rank=3)
 
     def estimate(self, row: int, column: int) -> Estimate:
         """The share of one head and relation, over the sentences that have an arc of it."""
@@ -152,11 +146,8 @@ class AlignmentTable:
     diagonal: float = math.nan
 
     def __post_init__(self) -> None:
-        for field in ALIGNMENT_NUMBERS:
-            array = frozen_array(getattr(self, field), dtype=np.float32, rank=1, name=field)
-            if len(array) != len(self.heads) + len(self.layers):
-                raise ValueError(f"{field} has {len(array)} numbers")
-            object.__setattr__(self, field, array)
+        n_rows = len(self.heads) + len(self.layers)
+        freeze(self, *ALIGNMENT_NUMBERS, dtype=np.float32, rank=1, shape=(n_rows,))
 
     @property
     def interval_said(self) -> str:

@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.records.arrays import frozen_array
+from attnscope.records import freeze
 from attnscope.records.interventions import Interventions
 from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, Stack
@@ -70,10 +70,10 @@ class Picture:
     n_first: int
 
     def __post_init__(self) -> None:
-        pixels = frozen_array(self.pixels, dtype=np.uint8, rank=3, name="pixels")
+        freeze(self, "pixels", dtype=np.uint8, rank=3)
+        pixels = self.pixels
         if pixels.shape[2] != 3 or min(*pixels.shape, self.n_rows, self.n_columns) < 1 or self.n_first < 0:
             raise ValueError(f"pixels {pixels.shape} for {self.n_rows} × {self.n_columns} patches")
-        object.__setattr__(self, "pixels", pixels)
 
     @property
     def n_tokens(self) -> int:
@@ -202,10 +202,7 @@ class HeadMap:
     following: Token | None = None
 
     def __post_init__(self) -> None:
-        weights = frozen_array(self.weights, dtype=np.float32, rank=2, name="weights")
-        if weights.shape != (len(self.queries), len(self.keys)):
-            raise ValueError(f"shape {weights.shape}: {len(self.queries)} queries, {len(self.keys)} keys")
-        object.__setattr__(self, "weights", weights)
+        freeze(self, "weights", dtype=np.float32, rank=2, shape=(len(self.queries), len(self.keys)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,17 +226,12 @@ class SiteGrid:
     left_out: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
-        levels = frozen_array(self.levels, dtype=np.uint8, rank=3, name="levels")
-        peaks = frozen_array(self.peaks, dtype=np.float32, rank=1, name="peaks")
-        if not len(levels) == len(peaks) == self.site.n_heads:
-            raise ValueError(f"{len(levels)} thumbnails, {len(peaks)} peaks for {self.site.n_heads} heads")
-        object.__setattr__(self, "levels", levels)
-        object.__setattr__(self, "peaks", peaks)
-        if self.left_out is not None:
-            left_out = frozen_array(self.left_out, dtype=np.bool_, rank=3, name="left_out")
-            if left_out.shape != levels.shape:
-                raise ValueError(f"left_out is {left_out.shape}, the thumbnails are {levels.shape}")
-            object.__setattr__(self, "left_out", left_out)
+        freeze(self, "levels", dtype=np.uint8, rank=3)
+        freeze(self, "peaks", dtype=np.float32, rank=1)
+        freeze(self, "left_out", dtype=np.bool_, rank=3, shape=self.levels.shape)
+        n_levels, n_peaks = len(self.levels), len(self.peaks)
+        if not n_levels == n_peaks == self.site.n_heads:
+            raise ValueError(f"{n_levels} thumbnails, {n_peaks} peaks for {self.site.n_heads} heads")
 
     @property
     def is_pooled(self) -> bool:
@@ -357,14 +349,11 @@ class HeadInside:
         if len(self.key_tokens) != n:
             raise ValueError(f"{n} keys, {len(self.key_tokens)} tokens")
         for names, rank in ((_VECTORS, 1), (_PER_KEY, 1), (_MAYBE_PER_KEY, 1), (_PER_DIMENSION, 2)):
-            for name in names:
+            freeze(self, *names, dtype=np.float32, rank=rank)
+            for name in () if names is _VECTORS else names:
                 values = getattr(self, name)
-                if values is None:
-                    continue
-                array = frozen_array(values, dtype=np.float32, rank=rank, name=name)
-                if names is not _VECTORS and len(array) != n:
-                    raise ValueError(f"{name} has {len(array)} rows, expected one for each of {n} keys")
-                object.__setattr__(self, name, array)
+                if values is not None and len(values) != n:
+                    raise ValueError(f"{name} has {len(values)} rows, expected one for each of {n} keys")
         if not self.q.shape == self.k.shape[1:] == self.products.shape[1:]:
             raise ValueError(f"q is {self.q.shape}, k {self.k.shape}, the products {self.products.shape}")
         if not self.output.shape == self.own_output.shape == self.v.shape[1:] == self.weighted.shape[1:]:
@@ -506,10 +495,9 @@ class DifferenceGrid:
     def __post_init__(self) -> None:
         shapes = (("levels", np.uint8, 3), ("peaks", np.float32, 1))
         for name, dtype, rank in (*shapes, ("mean_abs", np.float64, 1), ("moved", np.float64, 1)):
-            array = frozen_array(getattr(self, name), dtype=dtype, rank=rank, name=name)
-            if len(array) != len(self.heads):
-                raise ValueError(f"{len(array)} {name} for {len(self.heads)} heads")
-            object.__setattr__(self, name, array)
+            freeze(self, name, dtype=dtype, rank=rank)
+            if len(getattr(self, name)) != len(self.heads):
+                raise ValueError(f"{len(getattr(self, name))} {name} for {len(self.heads)} heads")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -630,10 +618,8 @@ class PositionTable:
     source: str = ""
 
     def __post_init__(self) -> None:
-        for name, values in self.arrays().items():
-            rank = 1 if name.endswith("by_offset") else 2
-            array = frozen_array(values, dtype=np.float32, rank=rank, name=name)
-            object.__setattr__(self, name, array)
+        for name in self.arrays():
+            freeze(self, name, dtype=np.float32, rank=1 if name.endswith("by_offset") else 2)
 
     def arrays(self) -> dict[str, NDArray[np.float32]]:
         return {kind.name: getattr(self, kind.name) for kind in fields(self) if kind.name not in _WORDS}
@@ -666,5 +652,4 @@ class PositionCheck:
     source: str = ""
 
     def __post_init__(self) -> None:
-        array = frozen_array(self.shift, dtype=np.float32, rank=2, name="shift")
-        object.__setattr__(self, "shift", array)
+        freeze(self, "shift", dtype=np.float32, rank=2)

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import plural
-from attnscope.records.arrays import frozen_array
+from attnscope.records import freeze
 from attnscope.records.requests import CountedNews, Reply, Request
 from attnscope.records.sites import HeadRef, Site, Stack
 from attnscope.records.tokens import Token
@@ -278,19 +278,12 @@ class HeadTable:
 
     def __post_init__(self) -> None:
         shape = (len(self.heads), len(self.names))
-        for field in ("values", "low", "high", "counts"):
-            dtype = np.int32 if field == "counts" else np.float32
-            array = frozen_array(getattr(self, field), dtype=dtype, rank=2, name=field)
-            if array.shape != shape:
-                raise ValueError(f"{field} is {array.shape}, expected {shape}")
-            object.__setattr__(self, field, array)
-        for field, rank, kind in (("offsets", 2, np.int32), ("telling", 3, np.int32)):
-            object.__setattr__(
-                self, field, frozen_array(getattr(self, field), dtype=kind, rank=rank, name=field)
-            )
-        for field, rank in (("best_offsets", 1), ("offset_shares", 2)):
-            array = frozen_array(getattr(self, field), dtype=np.float32, rank=rank, name=field)
-            object.__setattr__(self, field, array)
+        freeze(self, "values", "low", "high", dtype=np.float32, rank=2, shape=shape)
+        freeze(self, "counts", dtype=np.int32, rank=2, shape=shape)
+        freeze(self, "offsets", dtype=np.int32, rank=2)
+        freeze(self, "telling", dtype=np.int32, rank=3)
+        freeze(self, "best_offsets", dtype=np.float32, rank=1)
+        freeze(self, "offset_shares", dtype=np.float32, rank=2)
 
     def estimate(self, head: HeadRef, name: str) -> Estimate:
         """One measure of one head; raises KeyError for a head or measure that is not in the table."""
@@ -445,10 +438,8 @@ class HeadPairs:
     n_texts: int
 
     def __post_init__(self) -> None:
-        array = frozen_array(self.divergences, dtype=np.float64, rank=2, name="divergences")
-        object.__setattr__(self, "divergences", array)
-        if self.divergences.shape != (len(self.heads), len(self.heads)):
-            raise ValueError(f"{len(self.heads)} heads, divergences {self.divergences.shape}")
+        n_heads = len(self.heads)
+        freeze(self, "divergences", dtype=np.float64, rank=2, shape=(n_heads, n_heads))
 
 
 PairsSource = Literal["shown", "own", "samples", "file"]
@@ -497,9 +488,8 @@ class SiteSpectrum:
     kind: CircuitKind = "qk"
 
     def __post_init__(self) -> None:
-        for name, rank in (("single", 2), ("stacked", 1)):
-            array = frozen_array(getattr(self, name), dtype=np.float64, rank=rank, name=name)
-            object.__setattr__(self, name, array)
+        freeze(self, "single", dtype=np.float64, rank=2)
+        freeze(self, "stacked", dtype=np.float64, rank=1)
 
     def stacked_energy(self) -> NDArray[np.float64]:
         """The share of Σσ² in the largest 1, 2, 3 … values of all heads together."""

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.errors import RecipeError
-from attnscope.records.arrays import frozen_array
+from attnscope.records import freeze
 from attnscope.records.requests import Reply, Request
 from attnscope.schemes.objectives import OBJECTIVES
 
@@ -222,9 +222,7 @@ class RunLines:
     values: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        for name in ("steps", "values"):
-            array = frozen_array(getattr(self, name), dtype=np.float64, rank=1, name=name)
-            object.__setattr__(self, name, array)
+        freeze(self, "steps", "values", dtype=np.float64, rank=1)
         if self.steps.shape != self.values.shape:
             raise ValueError(f"{len(self.steps)} steps for {len(self.values)} values")
 
@@ -338,12 +336,12 @@ class InspectionHistory:
     def __post_init__(self) -> None:
         by_step = ("steps", "learning_rates", "n_still")
         by_layer = ("gradient_norms", "update_norms", "update_counts", "moved_norms", "norm_inputs")
+        freeze(self, *by_step, dtype=np.float64, rank=1)
+        freeze(self, *by_layer, dtype=np.float64, rank=2)
         for name in (*by_step, *by_layer):
-            rank = 1 if name in by_step else 2
-            array = frozen_array(getattr(self, name), dtype=np.float64, rank=rank, name=name)
-            object.__setattr__(self, name, array)
-            if array.shape[-1] != len(self.steps):
-                raise ValueError(f"{name}: {array.shape[-1]} entries for {len(self.steps)} steps")
+            n = getattr(self, name).shape[-1]
+            if n != len(self.steps):
+                raise ValueError(f"{name}: {n} entries for {len(self.steps)} steps")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

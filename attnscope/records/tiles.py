@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.records.arrays import frozen_array
+from attnscope.records import freeze
 from attnscope.records.maps import SiteGrid
 from attnscope.records.requests import Reply, Request
 from attnscope.records.sites import HeadRef
@@ -72,15 +72,10 @@ class MapTile:
     weights: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
-        levels = frozen_array(self.levels, dtype=np.uint8, rank=2, name="levels")
         shape = tuple(-(-(stop - start) // self.b) for start, stop in (self.rows, self.cols))
-        if levels.shape != shape:
-            raise ValueError(f"levels are {levels.shape}, expected {shape}")
-        object.__setattr__(self, "levels", levels)
-        for name, rank in (("row_peaks", 1), ("weights", 2)):
-            values = getattr(self, name)
-            if values is not None:
-                object.__setattr__(self, name, frozen_array(values, dtype=np.float32, rank=rank, name=name))
+        freeze(self, "levels", dtype=np.uint8, rank=2, shape=shape)
+        freeze(self, "row_peaks", dtype=np.float32, rank=1)
+        freeze(self, "weights", dtype=np.float32, rank=2)
 
     @property
     def is_exact(self) -> bool:
@@ -123,11 +118,8 @@ class StrongEdges:
     hidden: float
 
     def __post_init__(self) -> None:
-        for name in ("head_indices", "queries", "keys"):
-            array = frozen_array(getattr(self, name), dtype=np.intp, rank=1, name=name)
-            object.__setattr__(self, name, array)
-        weights = frozen_array(self.weights, dtype=np.float32, rank=1, name="weights")
-        object.__setattr__(self, "weights", weights)
+        freeze(self, "head_indices", "queries", "keys", dtype=np.intp, rank=1)
+        freeze(self, "weights", dtype=np.float32, rank=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.records.arrays import frozen_array
+from attnscope.records import freeze
 from attnscope.records.requests import News, Reply, Request
 from attnscope.records.tokens import Token, Tokens
 from attnscope.schemes import tokenizers
@@ -169,10 +169,7 @@ class VocabularyTable:
             ("scores", np.float32),
             ("alphabet", np.int32),
         ):
-            array = frozen_array(getattr(self, name), dtype=dtype, rank=1, name=name)
-            if len(array) != len(self.ends):
-                raise ValueError(f"{name} has {len(array)} entries for {len(self.ends)} pieces")
-            object.__setattr__(self, name, array)
+            freeze(self, name, dtype=dtype, rank=1, shape=(len(self.ends),))
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -257,7 +254,7 @@ class PiecesFound(Reply):
     note: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ids", frozen_array(self.ids, dtype=np.int32, rank=1, name="ids"))
+        freeze(self, "ids", dtype=np.int32, rank=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

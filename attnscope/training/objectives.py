@@ -22,9 +22,8 @@ from attnscope.nn import Transformer
 from attnscope.nn.attention import Probe
 from attnscope.nn.block import balances
 from attnscope.nn.edits import Guide, GuidedProbe, TensorGates
-from attnscope.nn.own_module import OwnModule
+from attnscope.nn.own_module import OwnModule, cross_entropy_sum, row_pieces
 from attnscope.nn.scores import sites_with_spans
-from attnscope.nn.vocabulary_loss import cross_entropy_sum, row_pieces
 from attnscope.records.sites import SiteKey
 
 

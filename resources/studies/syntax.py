@@ -33,7 +33,7 @@ from attnscope.analysis.syntax import MIN_ARCS, measure_syntax
 from attnscope.conllu import Tree, read_conllu
 from attnscope.errors import UserError
 from attnscope.models import Model, load
-from attnscope.records.arrays import frozen_array
+from attnscope.records import freeze
 from attnscope.records.charts import Chart, Series
 from attnscope.records.findings import MANNERS_SAID, SYNTACTIC_MARGIN, SyntaxTable
 from attnscope.records.importance import PartsDone
@@ -103,9 +103,7 @@ class HeadPlane:
     shown_share: float
 
     def __post_init__(self) -> None:
-        for name in ("divergences", "places"):
-            array = frozen_array(getattr(self, name), dtype=np.float64, rank=2, name=name)
-            object.__setattr__(self, name, array)
+        freeze(self, "divergences", "places", dtype=np.float64, rank=2)
         if not len(self.heads) == len(self.places) == len(self.divergences) == len(self.clusters):
             raise ValueError(f"{len(self.heads)} heads, {len(self.places)} places")
 
@@ -127,9 +125,8 @@ class Looks:
     n_texts: int
 
     def __post_init__(self) -> None:
-        for name, rank in (("shares", 2), ("entropies", 1)):
-            array = frozen_array(getattr(self, name), dtype=np.float64, rank=rank, name=name)
-            object.__setattr__(self, name, array)
+        freeze(self, "shares", dtype=np.float64, rank=2)
+        freeze(self, "entropies", dtype=np.float64, rank=1)
 
     @property
     def layers(self) -> NDArray[np.int64]:

@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from attnscope.nn import ModelConfig, build_own, vocabulary_loss
-from attnscope.nn.vocabulary_loss import cross_entropy_sum
+from attnscope.nn import ModelConfig, build_own, own_module
+from attnscope.nn.own_module import cross_entropy_sum
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +39,7 @@ def test_that_the_loss_in_pieces_and_its_gradients_are_those_at_once(
         most = max(most, out.numel())
 
     module.head.register_forward_hook(look)
-    monkeypatch.setattr(vocabulary_loss, "PIECE_NUMBERS", 4 * 37)
+    monkeypatch.setattr(own_module, "PIECE_NUMBERS", 4 * 37)
     found = cross_entropy_sum(module, rows, labels, label_smoothing=smoothing)
     assert most == min(n_scored, 4) * 37
     torch.testing.assert_close(found.double(), whole, rtol=1e-6, atol=0.0)  # the loss itself is float32
@@ -54,7 +54,7 @@ def test_that_the_loss_in_pieces_and_its_gradients_are_those_at_once(
 
 
 def test_that_frozen_weights_get_no_gradient_and_bfloat16_pieces_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vocabulary_loss, "PIECE_NUMBERS", 4 * 37)
+    monkeypatch.setattr(own_module, "PIECE_NUMBERS", 4 * 37)
     module = build_own(TINY, 3)
     rows = torch.randn(9, 8, requires_grad=True)
     labels = torch.arange(9)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.counting import plural, probability_text, with_sign
-from attnscope.records.arrays import frozen_array
+from attnscope.records import freeze
 from attnscope.records.maps import (
     NO_TOKEN,
     HeadMap,
@@ -187,12 +187,8 @@ class ComparedMaps:
 
     def __post_init__(self) -> None:
         shape = (len(self.rows), len(self.cols))
-        for name, dtype in (("first", np.float32), ("second", np.float32), ("delta", np.float32)):
-            array = frozen_array(getattr(self, name), dtype=dtype, rank=2, name=name)
-            if array.shape != shape:
-                raise ValueError(f"{name} is {array.shape}, the axes have {shape} slots")
-            object.__setattr__(self, name, array)
-        object.__setattr__(self, "kinds", frozen_array(self.kinds, dtype=np.uint8, rank=2, name="kinds"))
+        freeze(self, "first", "second", "delta", dtype=np.float32, rank=2, shape=shape)
+        freeze(self, "kinds", dtype=np.uint8, rank=2)
 
     @property
     def peak(self) -> float:

@@ -14,7 +14,7 @@ from attnscope.counting import raised
 from attnscope.errors import LoadError
 from attnscope.outside import as_object, read_json
 from attnscope.paths import resources_folder
-from attnscope.records.arrays import frozen_array
+from attnscope.records import freeze
 from attnscope.records.runs import RunSummary, loss_unit
 from attnscope.viewmodels.training.recipe_text import without_shared_parts
 from attnscope.viewmodels.training.run_curves import (
@@ -332,9 +332,7 @@ class ScalingPoints:
     note: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("xs", "losses"):
-            array = frozen_array(getattr(self, name), dtype=np.float64, rank=1, name=name)
-            object.__setattr__(self, name, array)
+        freeze(self, "xs", "losses", dtype=np.float64, rank=1)
 
 
 def fit_power_law(xs: Sequence[float], losses: Sequence[float]) -> PowerLaw | None:
