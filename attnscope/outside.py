@@ -162,11 +162,17 @@ def parse_json(data: bytes, *, what: str, kind: str = "json", has_infinity: bool
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise _refuse(what, f"byte {error.start} is not UTF-8", kind=kind) from error
+    constants: list[str] = []
+
+    def constant(name: str) -> float:
+        constants.append(name)
+        return float(name)
+
     try:
-        return json.loads(
+        found: object = json.loads(
             text,
             object_pairs_hook=_object_of_unique_keys,
-            parse_constant=float if has_infinity else _refuse_constant,
+            parse_constant=constant,
             parse_float=_finite_float,
             parse_int=_int_in_range,
         )
@@ -179,6 +185,9 @@ def parse_json(data: bytes, *, what: str, kind: str = "json", has_infinity: bool
         raise _refuse(what, str(error), kind="duplicate") from error
     except ValueError as error:
         raise _refuse(what, str(error).split(";")[0], kind=kind) from error
+    if constants and not has_infinity:  # told last: other readers of the same file may allow it
+        raise _refuse(what, f"it holds {constants[0]}, which is not JSON", kind=kind)
+    return found
 
 
 def parse_object(data: bytes, *, what: str, kind: str = "json") -> dict[str, object]:
@@ -204,10 +213,6 @@ def _object_of_unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]
             raise _DuplicateKey(f"the key {key[:80]!r} appears twice")
         found[key] = value
     return found
-
-
-def _refuse_constant(name: str) -> object:
-    raise ValueError(f"it holds {name}, which is not JSON")
 
 
 def _finite_float(digits: str) -> float:

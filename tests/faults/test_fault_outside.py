@@ -18,7 +18,7 @@ from attnscope.conllu import read_conllu
 from attnscope.errors import LoadError, UserError
 from attnscope.figures.figure_file import read_figure_file
 from attnscope.models import load
-from attnscope.outside import parse_toml, read_json
+from attnscope.outside import parse_json, parse_toml, read_json
 from attnscope.paths import resources_folder
 from attnscope.records.interventions import read_edge_list
 from attnscope.settings import read_settings
@@ -228,3 +228,12 @@ def _opens(call: ast.Call) -> bool:
         return False
     is_mode = bool(call.args) and isinstance(call.args[0], ast.Constant) and call.args[0].value in ("r", "rb")
     return function.attr in ("read_bytes", "read_text") or (function.attr == "open" and is_mode)
+
+
+@pytest.mark.parametrize("has_infinity", [False, True])
+def test_that_a_key_twice_is_told_before_infinity_which_other_readers_allow(has_infinity: bool) -> None:
+    with pytest.raises(LoadError, match="'a' appears twice"):
+        parse_json(b'{"x": Infinity, "a": 1, "a": 2}', what="config.json", has_infinity=has_infinity)
+    if not has_infinity:
+        with pytest.raises(LoadError, match="holds -Infinity"):
+            parse_json(b'{"x": [-Infinity], "y": NaN}', what="config.json")

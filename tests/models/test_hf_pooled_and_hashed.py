@@ -267,6 +267,7 @@ def test_that_a_folder_opens_and_is_traced(tmp_path: Path, build) -> None:
     opened = load(tmp_path / "m", "cpu")
     assert opened.trace("the end of the way is the end of the way").check().is_good
     assert "computes attention in its own code" in opened.info.note
+    assert ("in the order of the text" in opened.info.note) == (build is _reformer)
 
 
 def test_that_a_text_too_short_for_the_librarys_funnel_is_refused_in_a_sentence(tmp_path: Path) -> None:

@@ -31,6 +31,9 @@ _SEED = 0
 class Reformer(Family):
     name, title = "reformer", "Reformer"
 
+    def prepare(self, model: Any) -> str:
+        return "Its tokens are compared within buckets; the maps show them in the order of the text."
+
     def watch(self, model: Any, seen: Seen) -> list[Handle]:
         handles: list[Handle] = []
         for part in model.modules():
