@@ -353,8 +353,9 @@ class AcrossState:
 
     def _ask(self) -> None:
         """Ask for the trace that is shown, unless that was done already."""
-        session, traced = self._session, self._session.settled
-        if not self.query.is_watched or traced is None:
+        session = self._session
+        traced = session.settled if self.query.is_watched else None
+        if traced is None:
             return
         if _n_keys(traced) > MAX_TOKENS or not self.tokens:
             self.query.forget()

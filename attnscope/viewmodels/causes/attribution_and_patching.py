@@ -209,9 +209,8 @@ class AttributingState:
 
     def _ask(self) -> None:
         """Ask for the text that is shown, unless that was done already."""
-        session, traced = self._session, self._session.settled
-        if not self._query.is_watched or session.model is None or refusal_of(session.model):
-            return
+        session = self._session
+        traced = session.settled if self._query.is_watched and not refusal_of(session.model) else None
         if traced is None or not self._across.tokens:
             return
         request = AttributeOutput(

@@ -255,7 +255,7 @@ class SideTraces:
     @property
     def is_waiting(self) -> bool:
         """Whether a trace is on its way."""
-        return any(side.is_waiting for side in self.sides.values())
+        return self.sides["A"].is_waiting or self.sides["B"].is_waiting
 
     @property
     def is_shown(self) -> bool:

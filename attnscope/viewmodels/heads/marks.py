@@ -211,8 +211,8 @@ class AligningState:
 
     def _ask(self) -> None:
         """Ask about the newest trace, unless that was done already."""
-        traced = self._session.settled
-        if not self.query.is_watched or not self.is_offered or traced is None:
+        traced = self._session.settled if self.query.is_watched and self.is_offered else None
+        if traced is None:
             return
         request = ShowAlignment(trace=traced.number, rows=self.rows, files=self.files)
         self.query.ask((traced.number, self.rows, self.files), request)

@@ -110,7 +110,6 @@ class PictureState(_ChosenPatch):
         told.model.connect(self._on_model, max_args=0)
         for signal in (told.traced, told.selection, told.heads, told.text):
             signal.connect(self._on_session, max_args=0)
-        told.traced.connect(self._ask, max_args=0)
 
     @property
     def is_offered(self) -> bool:
@@ -173,11 +172,12 @@ class PictureState(_ChosenPatch):
     def _on_session(self) -> None:
         if self.is_offered:
             self.changed.picture.emit()
+            self._ask()
 
     def _ask(self) -> None:
         """Ask for the picture of the trace, unless that was done already."""
-        traced = self._session.settled
-        if self.is_offered and traced is not None:
+        traced = self._session.settled if self.is_offered else None
+        if traced is not None:
             self._asking.ask(traced.number, ShowPicture(text=self._session.text))
 
 
