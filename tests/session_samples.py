@@ -26,8 +26,7 @@ from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import LabStates, Posts, Replies, States
-from attnscope.workers import engine
-from attnscope.workers.serve_models import open_text
+from attnscope.workers.engine import Engine
 
 SAMPLES = (Sample(text="the cat sleeps", hint="an easy one"), Sample(text="I love <b>you</b> & me"))
 
@@ -134,7 +133,7 @@ class Desk:
             case TraceText():
                 self.session.handle(traced(request, self.model))
             case OpenText() if request.tokens:
-                for reply in open_text(request, engine.Desk()):
+                for reply in Engine(lambda error, what: None).handle(request):
                     self.session.handle(reply)
             case ShowHeads():
                 trace = self.session.traced

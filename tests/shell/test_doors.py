@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[2]
-MOST = 317
+MOST = 316
 """May only be lowered: whoever rebuilds the inside has so many names to keep."""
 
 

@@ -19,7 +19,6 @@ from attnscope.widgets.compare.page import (
     compare_handlers,
     heads_off,
 )
-from attnscope.widgets.compare.side import CompareOutput
 from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
@@ -183,8 +182,9 @@ def test_that_the_actions_keep_swap_and_make_a_figure(page: Page) -> None:
 
 def test_that_a_second_text_is_called_what_its_model_says_that_it_is(qtbot: QtBot) -> None:
     desk = CompareDesk({"other": replace(info("encoder-decoder", "other"), writes="sorted row")})
-    panel = CompareOutput(desk.state)
-    qtbot.addWidget(panel)
+    page = ComparePage(desk.state, desk.session, ViewState(), offer_models=lambda: ("other",))
+    qtbot.addWidget(page)
+    panel = page.output
     desk.open()
     assert panel.kind.text() == "translation"
     desk.state.choosing.choose_model("B", "other")

@@ -1,5 +1,6 @@
 """The findings that come with the program: they are the examples' own, and what the worker would find."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from attnscope.records.experiments import (
     BleuFinding,
     DelayFinding,
     ExperimentAnswer,
+    ExperimentNews,
     GradientFinding,
     ModifyFinding,
     ProbeFinding,
@@ -31,11 +33,9 @@ from attnscope.records.experiments import (
 )
 from attnscope.records.messages import Request
 from attnscope.records.modifications import of_group
-from attnscope.workers.experiments import translating_pairs
+from attnscope.workers.experiments import translating_pairs, work_on
 from attnscope.workers.experiments.delaying import DelayCourse
-from attnscope.workers.experiments.reaching import read_past
 from attnscope.workers.experiments.writing_lengths import WritingCourse
-from attnscope.workers.serve_models import experiment_news
 
 ACCURACY_BY_DISTANCE = LABS["Accuracy by distance"]
 FINE_TUNING_AND_LUCK = LABS["Fine-tuning and luck"]
@@ -46,6 +46,11 @@ PRECISION_AND_ACCUMULATION = LABS["Precision and accumulation"]
 QUALITY_BY_LENGTH = LABS["Quality by length"]
 REVERSIBLE_LAYERS = LABS["Reversible layers"]
 WHY_WARM_UP = LABS["Why warm-up"]
+
+
+def experiment_news(question: Question) -> Iterator[ExperimentNews]:
+    """What the worker tells of a question that needs no open model."""
+    return work_on(question, 0, lambda: pytest.fail("the open model was asked for"))
 
 
 def question_of(choice: object) -> Question:
@@ -270,7 +275,7 @@ def test_that_what_is_kept_is_what_training_finds() -> None:
         pass
     assert course.losses[0] == pytest.approx(kept.losses[0], rel=1e-3)
     assert sum(p.numel() for p in course.module.parameters()) == kept.n_parameters
-    begun = next(read_past(reach.question)).finding
+    begun = next(experiment_news(reach.question)).finding
     assert (begun.n_read, begun.chance) == (reach.n_read, pytest.approx(reach.chance))
     assert all(np.isfinite(curve.losses[1:16]).all() for curve in reach.curves)
 

@@ -23,7 +23,6 @@ from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.theme import apply_theme, palette_for
-from attnscope.widgets.training.charts import ScalingView
 from attnscope.widgets.training.page import SCALING, TrainingPage
 from attnscope.widgets.training.recipe_editor import CostBar
 from attnscope.widgets.training.run_panel import RunPanel
@@ -85,7 +84,7 @@ def desk(qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def test_that_a_first_visit_shows_neither_scaling_nor_runs(desk: Desk) -> None:
-    assert not desk.page.findChild(ScalingView).isVisible()
+    assert not desk.page.scaling.isVisible()
     assert not desk.page.findChild(RunsPanel).isVisible()
 
 
@@ -93,7 +92,7 @@ def test_that_scaling_opens_on_a_kept_sweep_with_the_published_law_until_there_a
     desk: Desk, qtbot: QtBot
 ) -> None:
     qtbot.mouseClick(desk.page.upper_tabs.tabs[SCALING], Qt.MouseButton.LeftButton)
-    view, spec = desk.page.findChild(ScalingView), desk.page.figure_spec()
+    view, spec = desk.page.scaling, desk.page.figure_spec()
     assert spec is not None
     size = spec.charts[0]
     points = next(series for series in size.series if series.style == "points")
@@ -118,7 +117,7 @@ def test_that_scaling_opens_on_a_kept_sweep_with_the_published_law_until_there_a
 
 def test_that_the_published_law_stays_as_a_person_left_it(desk: Desk, qtbot: QtBot) -> None:
     desk.page.upper_tabs.show_panel(SCALING)
-    view = desk.page.findChild(ScalingView)
+    view = desk.page.scaling
     assert view.published.isChecked()
     qtbot.mouseClick(view.published, Qt.MouseButton.LeftButton)
     assert not view.published.isChecked()
@@ -145,7 +144,7 @@ def test_that_space_ticks_and_enter_puts_the_recipe_into_the_editor(desk: Desk, 
 def test_that_a_point_of_the_scaling_plot_is_a_run(desk: Desk, qtbot: QtBot) -> None:
     desk.list_runs()
     desk.page.upper_tabs.show_panel(SCALING)
-    view = desk.page.findChild(ScalingView)
+    view = desk.page.scaling
     view.plot.grab()
     place = view.plot._places[1]
     with qtbot.waitSignal(view.run_clicked) as heard:
@@ -161,7 +160,7 @@ def test_that_the_published_law_is_laid_over_the_runs_and_named_in_the_figure(
 ) -> None:
     desk.list_runs()
     desk.page.upper_tabs.show_panel(SCALING)
-    view = desk.page.findChild(ScalingView)
+    view = desk.page.scaling
     qtbot.mouseClick(view.published, Qt.MouseButton.LeftButton)
     assert not view.plot.grab().isNull()
     spec = desk.page.figure_spec()

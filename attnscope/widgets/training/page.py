@@ -71,15 +71,15 @@ class TrainingPage(QWidget):
         self._run.several_button.clicked.connect(self.open_several)
         self._run.last_button.several_wanted.connect(self.open_several)
         self._watch = WatchPanel(state, open_checkpoint)
-        self._scaling = ScalingView(state.runs)
+        self.scaling = ScalingView(state.runs)
         self._inside = InspectionsView(state.runs.inspections, self._loss_at)
         self._inside.hover_text.connect(self.hover_text)
         self._inside.step_pointed.connect(self._on_step_pointed)
         self._runs = RunsPanel(state)
         self._runs.add_line(self.sweep_line)
         self._runs.failed.connect(self.failed)
-        self._scaling.hover_text.connect(self.hover_text)
-        self._scaling.run_clicked.connect(self._runs.choose)
+        self.scaling.hover_text.connect(self.hover_text)
+        self.scaling.run_clicked.connect(self._runs.choose)
         self._run.failed.connect(self.failed)
         self._watch.hover_text.connect(self.hover_text)
         self._build()
@@ -110,12 +110,12 @@ class TrainingPage(QWidget):
         if self.upper_tabs.is_shown(INSIDE):
             return self._figure_inside()
         if self.upper_tabs.is_shown(SCALING):
-            scaling = self._scaling.charts()
+            scaling = self.scaling.charts()
             return (
                 CurvesFigure(
                     charts=scaling,
                     title="Scaling",
-                    caption=Caption(note=self._scaling.note),
+                    caption=Caption(note=self.scaling.note),
                 )
                 if scaling
                 else None
@@ -218,7 +218,7 @@ class TrainingPage(QWidget):
         self._curves_place = column(on=curves)
         self.upper_tabs, self.lower_tabs = SideTabs(), SideTabs()
         self.upper_tabs.add("Curves", curves, tip="Loss, accuracy and learning rate, step by step")
-        self.upper_tabs.add(SCALING, self._scaling, tip=_SCALING_TIP)
+        self.upper_tabs.add(SCALING, self.scaling, tip=_SCALING_TIP)
         self.upper_tabs.add(INSIDE, self._inside, label="Gradients and updates", tip=_INSIDE_TIP)
         self._show_upper_tabs()
         self.lower_tabs.add("Attention", self._watch, tip="The maps of a sentence while the model learns")
@@ -269,7 +269,7 @@ class TrainingPage(QWidget):
         when(self, self._run.show_devices, state.changed.devices)
         when(self, self._run.show_plan, state.planning.changed.plan)
         when(self, self._runs.show_runs, runs.changed)
-        when_seen(self._scaling, self._scaling.show_runs, runs.changed)
+        when_seen(self.scaling, self.scaling.show_runs, runs.changed)
         when(self, self._inside.show_history, runs.inspections.changed)
         when(self, self._show_upper_tabs, runs.changed, runs.inspections.changed)
 
