@@ -654,22 +654,22 @@ class HeadMaps:
         traced, stack = self._session.traced, self._session.stack
         grids = [grid for grid in traced.grids if grid.site.stack == stack] if traced is not None else []
         if not any(grid.is_pooled for grid in grids):
-            self._fetch((*self.wanted, *(head for grid in grids for head in grid.site.heads)))
+            self.fetch(tuple(head for grid in grids for head in grid.site.heads))
 
     def take_all(self, maps: tuple[HeadMap, ...]) -> None:
         """The maps of another trace, or none."""
         self.raw = maps
         self._made.clear()
 
-    def fetch(self) -> None:
-        """Ask for what is wanted and not there."""
-        self._fetch(self.wanted)
-
-    def _fetch(self, heads: tuple[HeadRef, ...]) -> None:
-        traced = self._session.traced
-        if traced and not {m.head for m in self.raw}.issuperset(heads):
-            request = ShowHeads(heads=tuple(dict.fromkeys(heads)), model=traced.model, trace=traced.number)
-            self.number = self._requests.send(request)
+    def fetch(self, more: tuple[HeadRef, ...] = ()) -> None:
+        """Ask for what is wanted and not there, and for `more`."""
+        traced, wanted = self._session.traced, self.wanted
+        if more:
+            wanted = tuple(dict.fromkeys((*wanted, *more)))
+        if traced and not {m.head for m in self.raw}.issuperset(wanted):
+            self.number = self._requests.send(
+                ShowHeads(heads=wanted, model=traced.model, trace=traced.number)
+            )
 
     def take(self, reply: HeadsShown, traced: Traced | None) -> None:
         """Take maps that were asked for; those of an older trace than `traced` change nothing."""

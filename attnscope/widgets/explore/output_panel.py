@@ -296,7 +296,7 @@ class OutputPanel(QWidget):
         self.certainty = PlainLabel(role="muted", tip=plain_tooltip(CERTAINTY_TIP))
         self.unwritten = PlainLabel(_UNWRITTEN, "hint")
         self._lay_out()
-        self._is_chosen = False
+        self._is_chosen = self._is_alone = False
         self._stale = StaleWatch(self._is_late, self._show_stale, self)
         self.positions.activated.connect(self._on_chosen)
         told = session.changed
@@ -344,6 +344,8 @@ class OutputPanel(QWidget):
         model, kind = self._session.model, comparison.before.kind if comparison else None
         self.kind.setText(kind_words(kind, model) if kind else "")
         what = "label" if comparison and comparison.before.kind == "class" else "token"
+        # No head can be changed: before and after would be the same.
+        self._is_alone = model is not None and not model.has_gates
         self.table.name_answers(what, is_alone=self._is_alone)
         labels = [plain_text(label) for label in prediction_labels(comparison)] if comparison else []
         if labels != [self.positions.itemText(k) for k in range(self.positions.count())]:
@@ -358,12 +360,6 @@ class OutputPanel(QWidget):
         self.follows.setVisible(bool(follows))
         self._show_texts()
         self._show_prediction()
-
-    @property
-    def _is_alone(self) -> bool:
-        """Whether no head can be changed: before and after would be the same."""
-        model = self._session.model
-        return model is not None and not model.has_gates
 
     def _show_texts(self) -> None:
         """What the model writes; while it writes, what it wrote before."""
