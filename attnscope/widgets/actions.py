@@ -437,4 +437,4 @@ def has_words(session: Session) -> bool:
 def has_two_texts(session: Session) -> bool:
     """Whether the shown maps are of two texts that the model reads as one."""
     own = next((m for m in session.maps.raw if m.head == session.primary), None)
-    return own is not None and None not in (segments_of(own.queries), segments_of(own.keys))
+    return own is not None and all(segments_of(one) is not None for one in (own.queries, own.keys))
