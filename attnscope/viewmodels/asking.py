@@ -144,7 +144,7 @@ class AskState:
             self._model = model
             self._query.forget()
             self.changed.answer.emit()
-        if not (self._query.is_watched and model and session.settled) or self._lacks_head:
+        if not (self._query.is_watched and model and session.tracing.settled) or self._lacks_head:
             self.changed.busy.emit()
             return
         head = session.primary if self.question.is_of_head else None

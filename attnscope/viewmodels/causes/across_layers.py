@@ -105,7 +105,7 @@ class LensState:
         session = self._session
         if not self.query.is_watched or session.model is None:
             return
-        if session.settled is not None and not session.model.body:
+        if session.tracing.settled is not None and not session.model.body:
             text, target, gates, changes = session.text, session.target, session.gates, session.interventions
             request = ShowLens(text=text, target=target, gates=gates, interventions=changes)
             self.query.ask((session.model.sha256, request), request)
@@ -354,7 +354,7 @@ class AcrossState:
     def _ask(self) -> None:
         """Ask for the trace that is shown, unless that was done already."""
         session = self._session
-        traced = session.settled if self.query.is_watched else None
+        traced = session.tracing.settled if self.query.is_watched else None
         if traced is None:
             return
         if _n_keys(traced) > MAX_TOKENS or not self.tokens:

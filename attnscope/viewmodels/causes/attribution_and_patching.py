@@ -210,7 +210,7 @@ class AttributingState:
     def _ask(self) -> None:
         """Ask for the text that is shown, unless that was done already."""
         session = self._session
-        traced = session.settled if self._query.is_watched and not refusal_of(session.model) else None
+        traced = session.tracing.settled if self._query.is_watched and not refusal_of(session.model) else None
         if traced is None or not self._across.tokens:
             return
         request = AttributeOutput(

@@ -383,7 +383,7 @@ class InsideState:
         """Ask for what is looked at, unless that was done already."""
         if not self.asking.is_watched:
             return
-        traced, head = self._session.settled, self._session.primary
+        traced, head = self._session.tracing.settled, self._session.primary
         if traced is None or head is None or not self.tokens:
             return
         about = (traced.number, head, self.query)

@@ -211,7 +211,7 @@ class AligningState:
 
     def _ask(self) -> None:
         """Ask about the newest trace, unless that was done already."""
-        traced = self._session.settled if self.query.is_watched and self.is_offered else None
+        traced = self._session.tracing.settled if self.query.is_watched and self.is_offered else None
         if traced is None:
             return
         request = ShowAlignment(trace=traced.number, rows=self.rows, files=self.files)

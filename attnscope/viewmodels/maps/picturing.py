@@ -176,7 +176,7 @@ class PictureState(_ChosenPatch):
 
     def _ask(self) -> None:
         """Ask for the picture of the trace, unless that was done already."""
-        traced = self._session.settled if self.is_offered else None
+        traced = self._session.tracing.settled if self.is_offered else None
         if traced is not None:
             self._asking.ask(traced.number, ShowPicture(text=self._session.text))
 

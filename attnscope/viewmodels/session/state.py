@@ -88,6 +88,11 @@ class Tracing:
         return self.is_stale and self.number != 0
 
     @property
+    def settled(self) -> Traced | None:
+        """The trace of what is typed and set now; None while another is on its way, and without a text."""
+        return None if self.is_stale else self._session.traced_text
+
+    @property
     def is_writing(self) -> bool:
         """Whether the maps are there and what the model writes is still to come."""
         traced = self._session.traced
@@ -358,11 +363,6 @@ class Session:
     def traced_text(self) -> Traced | None:
         """The newest trace, as long as there is a text at all."""
         return self.traced if self.text.strip() else None
-
-    @property
-    def settled(self) -> Traced | None:
-        """The trace of what is typed and set now; None while another is on its way, and without a text."""
-        return None if self.tracing.is_stale else self.traced_text
 
     @property
     def measures(self) -> tuple[HeadMeasures, ...]:

@@ -94,7 +94,7 @@ def _d_model(spot: Spot) -> str | None:
 
 
 def _outputs(spot: Spot) -> tuple[Output, Output] | None:
-    traced = spot.states.session.settled
+    traced = spot.states.session.tracing.settled
     return (traced.comparison.before, traced.comparison.after) if traced is not None else None
 
 
@@ -139,7 +139,7 @@ def _said(which: int) -> Read:
 
 def _kl(spot: Spot) -> str | None:
     """The largest KL(before ‖ after) over the positions, in nats."""
-    traced = spot.states.session.settled
+    traced = spot.states.session.tracing.settled
     if traced is None or not traced.comparison.kl_nats:
         return None
     return number_text(max(traced.comparison.kl_nats))

@@ -434,11 +434,14 @@ class MainWindow(QMainWindow):
         self.learning.toured.connect(kept_line.set_touring)
         self.learning.toured.connect(self.pages.explore.set_touring)
         self.status_bar.add_place(kept_line)
-        self._fill_palette()
         self._lay_out()
         self._listen()
         self.set_theme(self._palette)
-        self._restore()
+        restore_geometry(self, self._settings)
+        restore_splitters(self.pages.splitters(), self._settings)
+        self.workspace.panels.restore(self._settings.panels)
+        if self._settings.is_maximised:
+            self.setWindowState(self.windowState() | Qt.WindowState.WindowMaximized)
         self.pages.show_page()
         for show in (self._show_duration, self._show_actions, self._show_title):
             show()
@@ -554,6 +557,12 @@ class MainWindow(QMainWindow):
         handlers["work"] = self.status_bar.work.open_list
         handlers["dismiss"] = functools.partial(self._stop_or, handlers["dismiss"])
         connect_actions(self.actions_by_name, handlers)
+        pages, workspace = self.pages, self.workspace
+        workspace.add_offers(lambda: lab_offers(pages.labs, self.view))
+        workspace.add_offers(self.learning.offers)
+        workspace.add_offers(PlacesOffered(pages, self.states, self.view).offers)
+        workspace.add_offers(lambda: ask_offers(self.states.asking, pages.explore.show_question))
+        workspace.scripts.add("compare", pages.compare.scripts)
 
     def _lay_out(self) -> None:
         self.setMenuWidget(self.top_bar)
@@ -567,14 +576,6 @@ class MainWindow(QMainWindow):
         column((row(self.page_bar, (right, 1), spacing=0), 1), self.status_bar, on=centre, spacing=0)
         self.setCentralWidget(centre)
 
-    def _fill_palette(self) -> None:
-        pages, workspace = self.pages, self.workspace
-        workspace.add_offers(lambda: lab_offers(pages.labs, self.view))
-        workspace.add_offers(self.learning.offers)
-        workspace.add_offers(PlacesOffered(pages, self.states, self.view).offers)
-        workspace.add_offers(lambda: ask_offers(self.states.asking, pages.explore.show_question))
-        workspace.scripts.add("compare", pages.compare.scripts)
-
     def _listen(self) -> None:
         told, view = self._session.changed, self.view.changed
         when(self, self._show_actions, told.model, told.history, told.gates, told.selection, told.notice)
@@ -585,14 +586,6 @@ class MainWindow(QMainWindow):
         fold_with_view(self.view, (self.top_bar, self.page_bar), self.pages)
         when(self, self._show_dismiss, self.status_bar.work.state.changed)
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._on_system_theme_changed)
-
-    def _restore(self) -> None:
-        """Size, splitters and panels as they were left."""
-        restore_geometry(self, self._settings)
-        restore_splitters(self.pages.splitters(), self._settings)
-        self.workspace.panels.restore(self._settings.panels)
-        if self._settings.is_maximised:
-            self.setWindowState(self.windowState() | Qt.WindowState.WindowMaximized)
 
     # Showing
 
