@@ -43,6 +43,7 @@ _COMMANDS = {
     "lab": ["Masks as structure", "-o", "OUT.svg"],
     "lens": ["MODEL", "--text", SENTENCE],
     "measure": ["MODEL", "--text", SENTENCE],
+    "models": [],
     "patch": ["MODEL", "--clean", SENTENCE, "--corrupt", "the dog sat on the mat"],
     "predict": ["MODEL", "--text", SENTENCE],
     "prune": ["MODEL", "--heads", "L0H1", "-o", "OUT"],

@@ -127,13 +127,4 @@ def test_that_a_run_takes_no_more_than_planned_and_not_much_less(
     name: str, found: dict[str, dict[str, int]]
 ) -> None:
     plan, peak = found[name]["plan"], found[name]["peak"]
-    print(
-        name,
-        {
-            k: (round(v / 2**20, 1) if k != "s" else round(v, 1))
-            if k != "parts"
-            else {a: round(b / 2**20, 1) for a, b in v.items()}
-            for k, v in found[name].items()
-        },
-    )
     assert peak <= plan <= 1.6 * peak, f"{plan / 2**20:,.0f} MiB planned, {peak / 2**20:,.0f} taken"
