@@ -89,8 +89,8 @@ def test_that_tracing_is_compared_round_by_round(monkeypatch: pytest.MonkeyPatch
     model = build_transformer(config, seed=0).eval()
     subject = Subject(name="tiny", module=model, device=torch.device("cpu"), sites=model.sites())
     monkeypatch.setattr(tracing, "VOCAB_SIZE", 16)
-    ratios, plain_ms = trace_ratios(subject, 8, n_rounds=4)
-    assert len(ratios) == len(plain_ms) == 4
+    ratios, plain_ms = trace_ratios(subject, 8, n_rounds=3)  # fewer are never enough
+    assert len(ratios) == len(plain_ms) == 3
     assert min(ratios) > 0
 
 
