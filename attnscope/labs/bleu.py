@@ -184,8 +184,8 @@ def _sentence(choice: BleuChoice, found: BleuFinding | None) -> str:
     how = WAYS[found.question.way]
     how = f"with {found.question.n_beams} beams" if found.question.way == "beams" else how
     return (
-        f"{found.name} {how}: BLEU {_bleu_text(found.score)} on {found.pairs}. Published numbers are of news: "
-        "compare a BLEU only with others on the same sentences."
+        f"{found.name} {how}: BLEU {_bleu_text(found.score)} on {found.pairs}. Published numbers are of "
+        "news: compare a BLEU only with others on the same sentences."
         f"{in_advance(answer)}"
     )
 
