@@ -141,8 +141,8 @@ def check_numbers(tensors: Sequence[Tensor], name: str) -> None:
         kind = ""
         if tensor.is_nested:
             kind = "nested tensors (texts of several lengths in one)"
-        elif tensor.is_meta:
-            kind = "tensors without numbers (device meta)"
+        elif tensor.is_meta or _is_fake(tensor):
+            kind = "tensors without numbers (device meta, or fake)"
         elif torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             kind = "tensors inside vmap or another transform"
         if kind:
@@ -151,6 +151,12 @@ def check_numbers(tensors: Sequence[Tensor], name: str) -> None:
                 expected="plain tensors",
                 action="Call the module by itself, with one padded batch.",
             )
+
+
+def _is_fake(tensor: Tensor) -> bool:
+    """Whether a tensor only stands for one, in `FakeTensorMode`, as for torch.export."""
+    fake: Any = sys.modules.get("torch._subclasses.fake_tensor")
+    return fake is not None and isinstance(tensor, fake.FakeTensor)
 
 
 PRODUCT, LAYER = "scaled_dot_product_attention", "multi_head_attention_forward"

@@ -16,15 +16,20 @@ Heads that share keys and values (Ainslie et al. 2023), as modules of the transf
 say so as `num_key_value_groups`, repeat the keys for each head, and for one query lay the heads of a group
 where queries stand (`pack_gqa`, transformers 5.23, `integrations/sdpa_attention.py`).
 
+Heads elsewhere than just before the queries: a softmax over [batch, n_queries, n_heads, n_keys] (einsum's
+`bqhk`), and five axes or more, among them heads in groups ([batch, n_kv_heads, n_groups, n_queries, n_keys])
+and windows ([batch, n_heads, n_windows, …]), which are rows of the batch.
+
 | symbol | meaning                          | shape                                          |
 |--------|----------------------------------|------------------------------------------------|
 | packed | one query of all heads           | [batch, n_heads / n_groups, n_groups, d_head]  |
 | k      | keys, maybe repeated by groups   | [1, n_heads, n_keys, d_head]                   |
 """
 
+import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -75,9 +80,102 @@ class Fold:
 
     def product(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of `scaled_dot_product_attention` with an axis of heads."""
-        given = {**dict(zip((*_PRODUCT_ARGUMENTS, "dropout_p", "is_causal"), args, strict=False)), **named}
-        folded = {name: given[name] for name in _PRODUCT_ARGUMENTS if isinstance(given.get(name), Tensor)}
-        return {**given, **{name: self.unfolded(tensor) for name, tensor in folded.items()}}
+        return _changed(args, named, lambda _, tensor: self.unfolded(tensor))
+
+
+def _changed(
+    args: Sequence[Any], named: Mapping[str, Any], change: Callable[[str, Tensor], Tensor]
+) -> dict[str, Any]:
+    """The arguments of `scaled_dot_product_attention` by name, each tensor among them changed."""
+    given = {**dict(zip((*_PRODUCT_ARGUMENTS, "dropout_p", "is_causal"), args, strict=False)), **named}
+    tensors = {name: given[name] for name in _PRODUCT_ARGUMENTS if isinstance(given.get(name), Tensor)}
+    return {**given, **{name: change(name, tensor) for name, tensor in tensors.items()}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadAxes:
+    """Of axes before the last two, heads are those from `first` to before `end`; the others are rows."""
+
+    first: int
+    end: int
+
+    def arranged(self, tensor: Tensor, lead: Sequence[int], *, is_mask: bool = False) -> Tensor:
+        """A tensor with its heads on one axis, just before the last two; `lead` are the axes of the call.
+
+        Keys that the heads of a group share stay one for the group.
+        """
+        if tensor.ndim <= 2:
+            return tensor
+        whole = tensor[(None,) * (len(lead) + 2 - tensor.ndim)]
+        inner = whole.shape[self.first : self.end]
+        n_own = max((place for place, size in enumerate(inner, 1) if size > 1), default=0)
+        if inner[:n_own] != tuple(lead[self.first : self.first + n_own]) or (is_mask and n_own):
+            sizes = [-1] * whole.ndim
+            sizes[self.first : self.end] = lead[self.first : self.end]
+            whole = whole.expand(sizes)
+        n_axes = self.end - self.first
+        places = tuple(range(self.first, self.end)), tuple(range(-2 - n_axes, -2))
+        return whole.movedim(*places).flatten(-2 - n_axes, -3)
+
+    def product(self, args: Sequence[Any], named: Mapping[str, Any], lead: Sequence[int]) -> dict[str, Any]:
+        """The arguments of `scaled_dot_product_attention` with heads on one axis."""
+        return _changed(args, named, lambda name, x: self.arranged(x, lead, is_mask=name == "attn_mask"))
+
+
+def find_head_axes(shape: Sequence[int], told: int | None, around: Sequence[Entered]) -> HeadAxes | None:
+    """Where heads stand in [batch, …, n_queries, n_keys] of five axes or more; None: on the third from last.
+
+    Raises UserError where that contradicts what the modules around the call were given.
+    """
+    lead = tuple(shape[:-2])
+    runs = {(i, j): math.prod(lead[i:j]) for i in range(1, len(lead)) for j in range(i + 1, len(lead) + 1)}
+    asked = [told] if told is not None else []
+    asked += [n for entered in reversed(around) for n in _own_heads(entered.module, math.prod(lead))]
+    for n_heads in asked:
+        fitting = [run for run, n in runs.items() if n == n_heads]
+        if fitting:
+            first, end = max(fitting, key=lambda run: (run[1], run[0]))
+            return None if (first, end) == (len(lead) - 1, len(lead)) else HeadAxes(first=first, end=end)
+    n_rows = math.prod(lead[:-1])
+    batches = [_batches(entered, {*shape[-2:]}) for entered in around]
+    found: set[int] = next((batch for batch in batches if batch), set())
+    if n_rows == 1 or not found or n_rows in found:
+        return None
+    raise UserError(
+        f"An attention call has {len(shape)} axes, {_sizes(shape)}: neither the module nor what it was given "
+        "says which of them are heads.",
+        expected="the number of heads",
+        action="State it: attnscope.record(module, heads=4). Other axes, such as windows, are then read as "
+        "batch rows.",
+    )
+
+
+def has_queries_first(shape: Sequence[int], told: int | None, around: Sequence[Entered]) -> bool:
+    """Whether a softmax of four axes is [batch, n_queries, n_heads, n_keys].
+
+    Raises UserError where it looks so and nothing says how many heads there are.
+    """
+    second, third, n_keys = shape[1:]
+    lengths = {size for entered in around for given, _ in entered.shapes for size in given}
+    if second == third or (second != n_keys and second not in lengths):
+        return False
+    asked = [told] if told is not None else []
+    asked += [n for entered in reversed(around) for n in _own_heads(entered.module, second * third)]
+    for n_heads in asked:
+        if n_heads in (second, third):
+            return n_heads == third
+    if not lengths or third in lengths or second not in lengths:
+        return False
+    raise UserError(
+        f"A softmax over {_sizes(shape)} is of {plural(second, 'head')} and "
+        f"{plural(third, 'query', 'queries')}, or the other way round, and the module does not say which.",
+        expected="the number of heads",
+        action=f"State it: attnscope.record(module, heads={third}), or heads={second}.",
+    )
+
+
+def _sizes(shape: Sequence[int]) -> str:
+    return " × ".join(map(str, shape))
 
 
 def find_fold(n: int, n_queries: int, n_keys: int, told: int | None, around: Sequence[Entered]) -> Fold:
@@ -105,7 +203,22 @@ def find_fold(n: int, n_queries: int, n_keys: int, told: int | None, around: Seq
     if len(sure) != 1:
         raise _untold(n, n_queries, n_keys)
     n_heads = sure.pop()
+    if n_heads == 1:
+        _check_queries(n_queries, around)
     return Fold(n_rows=n // n_heads, n_heads=n_heads)
+
+
+def _check_queries(n_queries: int, around: Sequence[Entered]) -> None:
+    """Raise UserError where the heads of a module stand among its queries, which nothing tells apart."""
+    lengths = {size for entered in around for shape, _ in entered.shapes for size in shape}
+    stated = next((n for entered in reversed(around) for n in _own_heads(entered.module, n_queries)), 1)
+    if stated > 1 and n_queries not in lengths and n_queries // stated in lengths:
+        raise UserError(
+            f"An attention call has {n_queries} queries for a text of {n_queries // stated}: the {stated} "
+            "heads of the module stand among them, and in which order is not known.",
+            expected="heads on an axis of their own, or on that of the batch",
+            action="Give the softmax, or scaled_dot_product_attention, [batch, heads, queries, keys].",
+        )
 
 
 def _own_heads(module: nn.Module, n: int) -> Iterable[int]:

@@ -8,10 +8,11 @@ What a call attended with (queries, keys, mask, scale) is kept, never its weight
 call is proved on the spot against what the module's own function gave.
 """
 
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, SupportsIndex
@@ -25,6 +26,7 @@ from torch.overrides import TorchFunctionMode
 from attnscope.counting import plural
 from attnscope.errors import UserError, of_wrong_kind
 from attnscope.models.recording.arguments import (
+    PRODUCT,
     Masks,
     check_numbers,
     check_softmax,
@@ -43,8 +45,10 @@ from attnscope.models.recording.placing import (
     RecordedCall,
     choose_row,
     find_fold,
+    find_head_axes,
     find_lengths,
     groups_of,
+    has_queries_first,
     named_sites,
     place_calls,
     tensor_shapes,
@@ -59,15 +63,15 @@ from attnscope.trace.trace import Trace
 _SOFTMAXES = (torch.softmax, F.softmax, Tensor.softmax)
 _ATTENTION = "attention", "attn"
 Told = Callable[[str, tuple[Any, ...], dict[str, Any], Any], None]
-"""Takes the kind of a call (`product`, `layer` or `softmax`), its arguments and what it gave."""
+"""Takes the kind of a call (`product`, `layer`, `softmax` or `flex`), its arguments and what it gave."""
 
 
 class Calls(TorchFunctionMode):
-    """Tells of every attention call; with `has_softmax` of every softmax too."""
+    """Tells of every attention call, and of every softmax."""
 
-    def __init__(self, tell: Told, *, has_softmax: bool) -> None:
+    def __init__(self, tell: Told) -> None:
         super().__init__()
-        self._tell, self._has_softmax = tell, has_softmax
+        self._tell = tell
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -79,8 +83,10 @@ class Calls(TorchFunctionMode):
             self._tell("product", args, named, found)
         elif func is F.multi_head_attention_forward:
             self._tell("layer", args, named, found)
-        elif self._has_softmax and func in _SOFTMAXES:
+        elif func in _SOFTMAXES:
             self._tell("softmax", args, named, found)
+        elif type(func).__name__ == "FlexAttentionHOP":
+            self._tell("flex", args, named, found)
         return found
 
 
@@ -95,7 +101,8 @@ class ModuleStack:
         self._stack: list[Entered] = []
         self._thread = threading.get_ident()
         self._handles: list[Any] = []
-        self.seen: Counter[str] = Counter()
+        self._seen: dict[str, nn.Module] = {}
+        self._told: set[int] = set()
 
     def start(self) -> None:
         self._handles = [
@@ -148,8 +155,12 @@ class ModuleStack:
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """Modules that were called and by their names or classes may well attend."""
-        return tuple(self.seen)
+        """Modules that were called, may well attend, and in which no attention call was told."""
+        return tuple(name for name, module in self._seen.items() if id(module) not in self._told)
+
+    def tell(self) -> None:
+        """The modules at work have made an attention call."""
+        self._told |= {id(entered.module) for entered in self._stack}
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         if threading.get_ident() != self._thread:
@@ -160,8 +171,10 @@ class ModuleStack:
             self._names = _paths(module)
         self._stack.append(Entered(module=module, shapes=tensor_shapes(args)))
         kind = type(module).__name__
-        if _tells_attention(kind):
-            self.seen[f"{self.name} ({kind})"] += 1
+        if _is_scripted_attention(module):
+            self._seen[f"{self.name} ({module.original_name}, scripted)"] = module
+        elif _tells_attention(kind):
+            self._seen[f"{self.name} ({kind})"] = module
 
     def _leave(self, module: nn.Module, _: Any, __: Any) -> None:
         if threading.get_ident() == self._thread and any(module is inside.module for inside in self._stack):
@@ -169,21 +182,42 @@ class ModuleStack:
                 pass
 
 
-class NoFastPath:
-    """PyTorch's inference fast path switched off, and put back as it was."""
+class PlainCalls:
+    """PyTorch's inference fast path and compiled functions switched off, and put back as they were.
+
+    Compiled functions are left alone where nothing that compiles has been imported, which takes seconds.
+    """
 
     def start(self) -> None:
-        """Switch it off."""
+        """Switch them off."""
         self._was = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)
+        is_compiling = not _COMPILERS.isdisjoint(sys.modules)
+        self._stance = torch.compiler.set_stance("force_eager") if is_compiling else nullcontext()
+        self._stance.__enter__()
 
     def stop(self) -> None:
-        """Put it back."""
+        """Put them back."""
+        self._stance.__exit__(None, None, None)
         torch.backends.mha.set_fastpath_enabled(self._was)
+
+
+_COMPILERS = frozenset({"torch._dynamo", "torch.nn.attention.flex_attention"})
 
 
 def _tells_attention(name: str) -> bool:
     return any(word in name.lower() for word in _ATTENTION)
+
+
+def _is_scripted_attention(module: nn.Module) -> bool:
+    """Whether a module of TorchScript attends: nothing that it calls is seen."""
+    if not isinstance(module, torch.jit.ScriptModule):
+        return False
+    graph = str(module.inlined_graph)
+    return any(f"aten::{name}" in graph for name in _SCRIPTED)
+
+
+_SCRIPTED = "scaled_dot_product_attention", "softmax", "_native_multi_head_attention"
 
 
 def is_compiled(module: nn.Module) -> bool:
@@ -206,6 +240,7 @@ def _paths(root: nn.Module | None) -> dict[int, str]:
     return {} if root is None else {id(module): name for name, module in root.named_modules()}
 
 
+BY_HAND = "a softmax written by hand, which attnscope.record(module, softmax=True) records"
 MAX_CALLS = 4096
 """One recording takes so many calls; a training loop left inside the block would fill the memory."""
 LOOKED_FOR = "torch's scaled_dot_product_attention, nn.MultiheadAttention and nn.Transformer"
@@ -231,8 +266,10 @@ class Recording:
         self._n_of: Counter[str] = Counter()
         self._n_seen = 0
         self._modules = ModuleStack(module)
-        self._watch = Calls(self._take, has_softmax=softmax)
-        self._fast_path = NoFastPath()
+        self._has_softmax = softmax
+        self._missed: dict[str, str] = {}
+        self._watch = Calls(self._take)
+        self._plain = PlainCalls()
 
     @property
     def calls(self) -> tuple[RecordedCall, ...]:
@@ -268,7 +305,9 @@ class Recording:
         sites = place_calls(chosen, lengths)
         names = named_sites(chosen, sites)
         recorded = Recorded(
-            name=name or self._name or "recording", site_names=names, notes=_notes(seen, chosen)
+            name=name or self._name or "recording",
+            site_names=names,
+            notes=_notes(seen, chosen) + (self._missing() if calls is None else ()),
         )
         records = {site.key: call.record for site, call in zip(sites, chosen, strict=True)}
         return Trace(
@@ -285,19 +324,20 @@ class Recording:
     def __repr__(self) -> str:
         lines = [call.words for call in self._calls]
         lines += [f"{number}  {name}  not shown: {error}" for number, (name, error) in self._refused.items()]
-        return "\n".join([f"Recording of {plural(len(self._calls), 'attention call')}", *lines])
+        kept = plural(len(self._calls), "attention call")
+        return "\n".join([f"Recording of {kept}", *lines, *self._missing()])
 
     # -- inside ---------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self._fast_path.start()
+        self._plain.start()
         self._modules.start()
         self._watch.__enter__()  # type: ignore[no-untyped-call]
 
     def _stop(self) -> None:
         self._watch.__exit__(None, None, None)  # type: ignore[no-untyped-call]
         self._modules.stop()
-        self._fast_path.stop()
+        self._plain.stop()
         self._masks = Masks()  # it held every mask
         self._keys = SharedKeys()
 
@@ -308,6 +348,13 @@ class Recording:
             given = named.get("dim", args[1] if len(args) > 1 else None)
             if not check_softmax(found, given, is_of_attention=self._modules.is_attention):
                 return
+            if not self._has_softmax:
+                self._miss(BY_HAND, is_sure=found.ndim > 3 or self._modules.is_attention)
+                return
+        if kind == "flex":
+            self._miss("flex_attention, whose weights no call gives", is_sure=True)
+            return
+        self._modules.tell()
         number, self._n_seen = self._n_seen, self._n_seen + 1
         name, module = self._name_of(number), self._modules.name
         try:
@@ -317,6 +364,23 @@ class Recording:
             self._calls.append(replace(call, record=record, rows=rows, module=module))
         except UserError as error:  # the module's own pass must not break: it is told when it is asked for
             self._refused[number] = name, error
+
+    def _miss(self, why: str, *, is_sure: bool) -> None:
+        """Keep why a call of the module at work is not recorded, where it is attention for sure."""
+        if is_sure:
+            kind = type(self._modules.innermost).__name__
+            place = f"{self._modules.name} ({kind})" if self._modules.name else "outside of every module"
+            self._missed.setdefault(place, why)
+            self._modules.tell()
+
+    def _missing(self) -> tuple[str, ...]:
+        """What was called and is not in the recording, as a sentence; empty where nothing is."""
+        told = [f"{place}: {why}" for place, why in self._missed.items()]
+        told += self._modules.unseen
+        if not told:
+            return ()
+        more = " …" if len(told) > _MAX_TOLD else ""
+        return (f"Not recorded: {'; '.join(told[:_MAX_TOLD])}{more}.",)
 
     def _shared(self, module: str, record: SiteRecord) -> SiteRecord:
         """The record, its keys in memory that it shares with former calls of the module."""
@@ -343,10 +407,12 @@ class Recording:
     def _unfolded(
         self, kind: str, args: tuple[Any, ...], named: dict[str, Any], found: Any
     ) -> tuple[tuple[Any, ...], dict[str, Any], Any, Fold | None]:
-        """A call with an axis for heads, where these stood on that of the batch."""
-        if kind == "layer" or found.ndim != 3:
+        """A call with its heads on an axis just before the queries, where these stood elsewhere."""
+        if kind == "layer" or found.ndim < 3:
             return args, named, found, None
-        check_numbers([found], kind)
+        check_numbers([found], PRODUCT if kind == "product" else kind)
+        if found.ndim > 3:
+            return *self._with_heads(kind, args, named, found), None
         n_keys = found.shape[2]
         if kind == "product":
             n_keys = (named["key"] if "key" in named else args[1]).shape[-2]
@@ -354,6 +420,25 @@ class Recording:
         if kind == "product":
             args, named = (), fold.product(args, named)
         return args, named, fold.unfolded(found), fold
+
+    def _with_heads(
+        self, kind: str, args: tuple[Any, ...], named: dict[str, Any], found: Any
+    ) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
+        """A call of four axes or more with its heads just before the queries."""
+        around = self._modules.around
+        if found.ndim == 4:
+            if kind == "softmax" and has_queries_first(found.shape, self._heads, around):
+                found = found.transpose(1, 2)
+            return args, named, found
+        key = found if kind == "softmax" else named["key"] if "key" in named else args[1]
+        n_keys = key.shape[-1 if kind == "softmax" else -2]
+        axes = find_head_axes((*found.shape[:-1], n_keys), self._heads, around)
+        if axes is None:
+            return args, named, found
+        lead = found.shape[:-2]
+        if kind == "product":
+            args, named = (), axes.product(args, named, lead)
+        return args, named, axes.arranged(found, lead)
 
     def _of_row(
         self,
@@ -412,15 +497,14 @@ class Recording:
         return chosen
 
     def _nothing_seen(self) -> UserError:
-        named = ", ".join(self._modules.unseen[:_MAX_TOLD])
+        named = " ".join(self._missing())
         by_hand = (
             "Hand-written attention is recorded by its softmax: attnscope.record(module, softmax=True). "
             "Custom kernels (flash_attn, xformers, flex_attention), scripted and compiled modules cannot "
             "be recorded."
         )
         return UserError(
-            "No attention call was seen"
-            + (f", though these modules were called: {named}." if named else "."),
+            f"No attention call was seen. {named}".rstrip(),
             expected=f"a call of {LOOKED_FOR} inside the block, in this thread",
             action=f"Call the module inside the block. {by_hand}",
         )
@@ -432,12 +516,12 @@ class record:
     `module` names the calls by their modules' paths and leaves out calls outside of it; without one the
     outermost module that is called is taken. `row` chooses one text of a batch. With `softmax` every softmax
     over the last axis counts as attention as well: for attention written by hand. `heads` is the number of
-    heads in the first axis of attention with three axes, [batch · heads, n_queries, n_keys]; it is found from
-    the module and its input where possible.
+    heads, for attention whose heads have no axis of their own, [batch · heads, n_queries, n_keys], or stand
+    elsewhere than before the queries; it is found from the module and its input where possible.
 
     The module's output is the same bit for bit, except that PyTorch's inference fast path of
-    `nn.MultiheadAttention` and `nn.TransformerEncoder` is off inside the block: its result may differ in
-    the last digits, and at padded positions. Raises UserError for a compiled module.
+    `nn.MultiheadAttention` and `nn.TransformerEncoder` and compiled functions are off inside the block: their
+    results may differ in the last digits, and at padded positions. Raises UserError for a compiled module.
     """
 
     def __init__(
