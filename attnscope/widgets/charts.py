@@ -3,7 +3,7 @@
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QPointF, Qt, Signal, Slot
-from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent, QResizeEvent
+from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent
 from PySide6.QtWidgets import QCheckBox, QGraphicsSimpleTextItem, QGridLayout, QWidget
 
 from attnscope.counting import number_text
@@ -325,14 +325,7 @@ class ChartPanel(Dressed):
         self.plot.setAccessibleName(f"{chart.title} {chart.y_label}")
         self.plot.show_chart(chart)
 
-    def dress(self) -> None:
-        self._fit_names()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._fit_names()
-
-    def _fit_names(self) -> None:
+    def fit_room(self) -> None:
         """The names at the lines take no more than a share of a narrow chart."""
         self.plot.set_label_px(round(min(type_px(self._names_px), _NAMES_SHARE * self.width())))
 

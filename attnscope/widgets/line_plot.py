@@ -437,8 +437,7 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
         else:
             super().keyPressEvent(event)
 
-    def resizeEvent(self, event: object) -> None:
-        super().resizeEvent(event)
+    def fit_room(self) -> None:
         if hasattr(self, "_labels"):  # not while the parent class is made
             if self.is_fitted:
                 self.fit()

@@ -17,7 +17,6 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPen,
-    QResizeEvent,
     QShowEvent,
     QWheelEvent,
 )
@@ -66,7 +65,7 @@ _WIDTH_PX, _LEAST_PX, _MARGIN_PX = 480, 120, 16
 _MOST_PX = 10_000
 
 
-class StateCard(QWidget):
+class StateCard(Dressed):
     """A calm sentence in the middle of empty space."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -90,13 +89,9 @@ class StateCard(QWidget):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self._even_lines()
+        self.fit_room()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._even_lines()
-
-    def _even_lines(self) -> None:
+    def fit_room(self) -> None:
         """As narrow as the hint is with the lines it needs, so that no single word is left for the last.
 
         Worked out once for each text and room, and only where it is seen: a new model has every page's said.
@@ -120,7 +115,7 @@ class StateCard(QWidget):
         """Show another state."""
         self._title.setText(stage.title)
         self._hint.setText(stage.hint)
-        self._even_lines()
+        self.fit_room()
         self.setAccessibleName(f"{stage.title} {stage.hint}")
         policy = self._progress.sizePolicy()
         policy.setRetainSizeWhenHidden(True)

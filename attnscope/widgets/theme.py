@@ -8,7 +8,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QGuiApplication, QIcon, QPainter, QPainterPath, QPalette, QPen, QPixmap
+from PySide6.QtGui import (
+    QColor,
+    QGuiApplication,
+    QIcon,
+    QPainter,
+    QPainterPath,
+    QPalette,
+    QPen,
+    QPixmap,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import QApplication, QWidget
 from shiboken6 import isValid
 
@@ -136,6 +146,14 @@ class Dressing(QWidget if TYPE_CHECKING else object):  # type: ignore[misc]
 
     def dress(self) -> None:
         """Another theme has come, or type of another size."""
+        self.fit_room()
+
+    def fit_room(self) -> None:
+        """The widget has another size, or type has."""
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.fit_room()
 
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)

@@ -156,7 +156,7 @@ class TokenStrip(Dressed):
             self._answers = answers
             self._stretch, self._text, self._hovered = stretch_of(tokens), text, -1
             self.setAccessibleDescription(" ".join(token.piece for token in tokens[:100]))
-            self._place()
+            self.fit_room()
 
     def set_lit(self, lit: Highlight) -> None:
         """Light one token as the query and one as the key."""
@@ -176,7 +176,7 @@ class TokenStrip(Dressed):
 
     def dress(self) -> None:
         self._n_rows = 0  # rows of another height
-        self._place()
+        self.fit_room()
 
     def chips(self) -> tuple[Chip, ...]:
         """Where every token stands that is shown, and what says that there are more."""
@@ -190,10 +190,6 @@ class TokenStrip(Dressed):
     def sizeHint(self) -> QSize:
         """As wide as it may be, as high as its rows."""
         return QSize(400, self._n_rows * self.row_px)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._place()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Paint the chips that are in sight and not as they were."""
@@ -292,9 +288,9 @@ class TokenStrip(Dressed):
         index = lit.query if lit.query is not None else lit.key
         if len(self._stretch.tokens) > MAX_CHIPS and index is not None and self.chip_of(index) is None:
             self._stretch = stretch_of(self._stretch.tokens, index)
-            self._place()
+            self.fit_room()
 
-    def _place(self) -> None:
+    def fit_room(self) -> None:
         first = self._stretch.first_index
         answers = {k - first: answer for k, answer in self._answers.items()} if first else self._answers
         self._chips, n_rows = place_chips(self._stretch.shown, max(self.width() - 2, 40), self._text, answers)

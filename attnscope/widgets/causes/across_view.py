@@ -17,7 +17,6 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPixmap,
-    QResizeEvent,
     QShowEvent,
 )
 from PySide6.QtWidgets import (
@@ -244,7 +243,7 @@ class GraphView(Dressed):
 _CHOICES = {f"{share:g}": f"lines from {100 * share:.3g} %" for share in THRESHOLDS}
 
 
-class GraphPanel(QWidget):
+class GraphPanel(Dressed):
     """The graph under its choice of what is left out; asks for it only while it can be seen."""
 
     pointed = Signal(str)
@@ -273,9 +272,8 @@ class GraphPanel(QWidget):
         self.title.setText(plain_text(text))
         self._show()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
+    def fit_room(self) -> None:
         """Keep the output in sight, or the circle walked to."""
-        super().resizeEvent(event)
         QTimer.singleShot(0, self, self._show_output)
 
     def _show(self) -> None:
@@ -454,7 +452,7 @@ class AcrossGrid(Dressed):
 _SIDE_PX, _TITLE_PX = 112, 26
 
 
-class PatchMaps(QWidget):
+class PatchMaps(Dressed):
     """A CellPanel for every method that is not refused; a click makes a patch the output token.
 
     `pointed` carries the words of the patch under the cursor, empty when there is none.
@@ -486,7 +484,7 @@ class PatchMaps(QWidget):
                 panel.show_cells(influence_cells(method, numbers, picture))
                 panel.setToolTip(plain_tooltip(self._state.method_words(method)))
             panel.setVisible(numbers is not None)
-        self._fit()
+        self.fit_room()
 
     def words(self, method: Method, row: int, column: int) -> str:
         """What a method says of one patch."""
@@ -497,12 +495,8 @@ class PatchMaps(QWidget):
         what = "of its sum" if self._state.has_shares else "as computed"
         return f"{method}, patch {row},{column}: {value:.4g} {what}".replace("-", "−")
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
+    def fit_room(self) -> None:
         """Maps beside each other where there is room."""
-        super().resizeEvent(event)
-        self._fit()
-
-    def _fit(self) -> None:
         n_shown = sum(not panel.isHidden() for panel in self.panels.values())
         n_columns = max(1, min(self.width() // round(type_px(_SIDE_PX)), n_shown))
         if n_columns == 3 and n_shown == 4:
@@ -599,16 +593,13 @@ class AcrossPanel(Dressed):
         when_seen(self, self._show_export, graph.changed.graph)
         self._show()
 
-    def dress(self) -> None:
-        self._fit_strip()
-
     def show_mode(self, mode: AcrossMode) -> None:
         """Show the table or the graph."""
         self.mode = mode
         self.modes[mode].setChecked(True)
         self._pages.setCurrentIndex(int(mode == "graph"))
         self._state.watch(self.isVisible() and mode == "table")
-        self._fit_strip()
+        self.fit_room()
         self._show_export()
 
     def figure_spec(self) -> FigureSpec | None:
@@ -642,16 +633,11 @@ class AcrossPanel(Dressed):
         """Ask for what is missing; the graph does so by itself."""
         super().showEvent(event)
         self._state.watch(self.mode == "table")
-        self._fit_strip()
+        self.fit_room()
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
         self._state.watch(False)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Leave room for the numbers."""
-        super().resizeEvent(event)
-        self._fit_strip()
 
     def _lay_out(self) -> None:
         self._strip_area, self.area, self.maps_area = (QScrollArea(self) for _ in range(3))
@@ -691,7 +677,7 @@ class AcrossPanel(Dressed):
     def _show(self) -> None:
         state = self._state
         self.strip.show_tokens(state.tokens, state.position)
-        self._fit_strip()
+        self.fit_room()
         self.title.set_full_text(plain_text(state.heading))
         self.numbers.show_choice("shares" if state.has_shares else "computed")
         self.numbers.setText("shares ▾" if state.has_shares else "computed ▾")
@@ -716,7 +702,7 @@ class AcrossPanel(Dressed):
     def _on_export(self) -> None:
         export_one(self.figure_spec(), self)
 
-    def _fit_strip(self) -> None:
+    def fit_room(self) -> None:
         """A few rows of output tokens at most, one of patches; more are scrolled to."""
         n_rows = 3 if self.height() > round(type_px(_LOW_PX)) else 2
         if self.mode == "graph":

@@ -14,7 +14,6 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPen,
-    QResizeEvent,
     QShowEvent,
 )
 from PySide6.QtWidgets import (
@@ -70,7 +69,7 @@ from attnscope.widgets.token_chips import OutputStrip
 _MIN_MAP_PX = 148
 
 
-class PatchingView(QWidget):
+class PatchingView(Dressed):
     """Shows a PatchingState; `pointed` carries the words of the cell under the cursor."""
 
     pointed = Signal(str)
@@ -172,9 +171,8 @@ class PatchingView(QWidget):
         self._pages.setCurrentIndex(1 if state.found.patched is not None else 0)
         self._frame()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
+    def fit_room(self) -> None:
         """Two lines for the sentence, so that nothing moves as it changes."""
-        super().resizeEvent(event)
         self.sentence.setFixedHeight(2 * self.sentence.fontMetrics().lineSpacing())
         self.cells.setMinimumHeight(round(type_px(_MIN_MAP_PX)))
 
@@ -491,9 +489,6 @@ class CausesPanel(Dressed):
         when_seen(self, self._on_patching, patched.choice, patched.progress, patched.map)
         self.show_mode("parts")
 
-    def dress(self) -> None:
-        self._fit_strip()
-
     def show_mode(self, mode: CausesMode) -> None:
         """Show the parts or patching."""
         self.mode = mode
@@ -526,16 +521,11 @@ class CausesPanel(Dressed):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self._attributing.watch(self.mode == "parts")
-        self._fit_strip()
+        self.fit_room()
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
         self._attributing.watch(False)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Leave room for the bars."""
-        super().resizeEvent(event)
-        self._fit_strip()
 
     # Building
 
@@ -604,7 +594,7 @@ class CausesPanel(Dressed):
         state = self._attributing if is_parts else self._patching
         self.strip.show_tokens(state.tokens, state.position)
         self._strip_area.setVisible(bool(state.tokens))
-        self._fit_strip()
+        self.fit_room()
         self.strip.setToolTip(plain_tooltip(state.heading))
         self.answers.show_answers(
             (state.answer, state.other), state.compared, state.candidates, state.automatic
@@ -636,7 +626,7 @@ class CausesPanel(Dressed):
         if found is not None and found.reads is not None and picture is not None:
             self.patches.show_cells(reads_cells(found, picture))
 
-    def _fit_strip(self) -> None:
+    def fit_room(self) -> None:
         """A row or two of output tokens, with the chosen one among them; more are scrolled to."""
         n_rows = 2 if self.height() > round(type_px(_LOW_PX)) else 1
         self._strip_area.setFixedHeight(min(self.strip.sizeHint().height(), round(type_px(28)) * n_rows))

@@ -3,7 +3,7 @@
 from types import MappingProxyType
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal, Slot
-from PySide6.QtGui import QColor, QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtGui import QColor, QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QAbstractScrollArea,
     QButtonGroup,
@@ -20,7 +20,7 @@ from attnscope.viewmodels.view_state import Cell, Highlight, ViewState
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, tool_button, watch_seen, when, when_seen
 from attnscope.widgets.map_widget import paint_focus, paint_placeholder, paint_veil
-from attnscope.widgets.theme import Dressing
+from attnscope.widgets.theme import Dressed, Dressing
 
 # The picture of one head's inside: rows scroll, what is under the cursor is written out.
 
@@ -58,10 +58,7 @@ class InsideView(Dressing, QAbstractScrollArea):
         """Show the newest numbers; without any, say why."""
         self._is_stale = False
         self._place = _NOWHERE
-        self.fit()
-
-    def dress(self) -> None:
-        self.fit()
+        self.fit_room()
 
     def set_stale(self, is_stale: bool) -> None:
         """Dim the picture while newer numbers are on their way."""
@@ -111,10 +108,6 @@ class InsideView(Dressing, QAbstractScrollArea):
                 paint_veil(painter, layout.rect, self.theme)
             if self.hasFocus():
                 paint_focus(painter, self.viewport().rect(), self.theme)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self.fit()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         self._point(event.position())
@@ -171,7 +164,7 @@ class InsideView(Dressing, QAbstractScrollArea):
     def _room(self) -> QRectF:
         return QRectF(self.viewport().rect())
 
-    def fit(self) -> None:
+    def fit_room(self) -> None:
         """Let the bar scroll as far as there are rows out of sight."""
         layout = self.layout_now()
         hidden = 0.0 if layout is None else max(0.0, layout.rows_px - layout.field.height())
@@ -195,7 +188,7 @@ _LAYER, _ON = "layer", "▸"
 _PAD_PX, _ON_PX, _ROOM_PX, _LEAST_PX = 14.0, 26.0, 460.0, 340.0
 
 
-class InsidePanel(QWidget):
+class InsidePanel(Dressed):
     """The picture with its controls; asks for numbers only while it can be seen.
 
     `chooser` is the query, to be placed by whoever holds the panel. `layer_asked` carries the options of the
@@ -235,9 +228,8 @@ class InsidePanel(QWidget):
         least = super().minimumSizeHint()
         return QSize(min(least.width(), round(type_px(_LEAST_PX))), least.height())
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
+    def fit_room(self) -> None:
         """Shorten the names of the steps where there is no room for them."""
-        super().resizeEvent(event)
         self._name_steps()
         self._show_query()
 
@@ -290,7 +282,7 @@ class InsidePanel(QWidget):
     def _show_step(self) -> None:
         self.steps[self._state.step].setChecked(True)
         self._name_steps()
-        self.picture.fit()
+        self.picture.fit_room()
 
     def _show_pointed(self) -> None:
         self.picture.viewport().update()

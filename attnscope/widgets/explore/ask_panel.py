@@ -174,7 +174,7 @@ _NOTHING = Answer(sentence="")
 """What is shown while nothing is answered."""
 
 
-class AnswerView(QWidget):
+class AnswerView(Dressed):
     """Maps, charts and tables of an answer; `hover_text` tells what is pointed at.
 
     They stand one above the other, where there is room up to three maps or charts beside each other.
@@ -221,8 +221,7 @@ class AnswerView(QWidget):
             part.show_table(table)
         self._arrange()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def fit_room(self) -> None:
         n_across = min(max(int(self.width() / type_px(_PART_PX)), 1), _MOST_ACROSS)
         if n_across != self._n_across:
             self._n_across = n_across
@@ -273,7 +272,7 @@ class AnswerView(QWidget):
         self.hover_text.emit(panel.sentence(i, j) if i >= 0 else "")
 
 
-class _TablePart(QWidget):
+class _TablePart(Dressed):
     """A table under its title, as high as sixteen rows at most."""
 
     def __init__(self, table: NumberTable) -> None:
@@ -300,11 +299,7 @@ class _TablePart(QWidget):
         n_lines = min(len(table.rows), _MOST_LINES)
         self._shown.setFixedHeight(round(type_px(_LINE_PX * n_lines + _HEAD_PX + 12)))
         self._measure()
-        self._fit_columns()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._fit_columns()
+        self.fit_room()
 
     def _measure(self) -> None:
         """How wide heading and first cells want each column, within bounds, and how wide its heading is."""
@@ -320,7 +315,7 @@ class _TablePart(QWidget):
             self._least.append(max(named + padding, least))
             self._wanted.append(min(max(needed + padding, self._least[-1]), most))
 
-    def _fit_columns(self) -> None:
+    def fit_room(self) -> None:
         """Columns as wide as wanted; where there is less room the widest is cut as far as its heading."""
         widths = list(self._wanted)
         too_much = sum(widths) - self._shown.viewport().width()

@@ -88,27 +88,24 @@ class BeamView(Dressed):
         self.setAccessibleName("Tree of the beam search")
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setMouseTracking(True)
-        self._fit()
+        self.fit_room()
 
     def show_tree(self, tree: BeamTree | None) -> None:
         """Draw another tree."""
         tree = tree or _NO_TREE
         if tree is not self._tree:
             self._tree = tree
-            self._fit()
+            self.fit_room()
 
     def show_dropped(self, has_dropped: bool) -> None:
         """Draw the nodes that the search dropped, or leave them out."""
         self._has_dropped = has_dropped
-        self._fit()
+        self.fit_room()
 
     def show_chosen(self, step: int | None) -> None:
         """Mark a token of the best path."""
         self._chosen = step
         self.update()
-
-    def dress(self) -> None:
-        self._fit()
 
     def node_rect(self, node: PlacedNode) -> QRectF:
         """Where a node is drawn."""
@@ -194,7 +191,7 @@ class BeamView(Dressed):
     def _node_at(self, place: QPointF) -> PlacedNode | None:
         return next((node for node in self._placed if self.node_rect(node).contains(place)), None)
 
-    def _fit(self) -> None:
+    def fit_room(self) -> None:
         self._placed = place_nodes(self._tree, has_dropped=self._has_dropped)
         n_columns = 1 + max((node.column for node in self._placed), default=0)
         n_rows = 1 + max((node.row for node in self._placed), default=0)

@@ -13,7 +13,6 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPen,
-    QResizeEvent,
 )
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
@@ -80,13 +79,13 @@ class WrittenStrip(Dressed):
         self.setAccessibleName("Generated tokens")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self._place()
+        self.fit_room()
 
     def show_tokens(self, tokens: tuple[WrittenToken, ...]) -> None:
         if tokens != self._tokens:
             self._tokens = tokens
             self.setAccessibleDescription(" ".join(token.token.piece for token in tokens[:100]))
-            self._place()
+            self.fit_room()
 
     def show_chosen(self, step: int | None) -> None:
         """Mark the token that is looked at."""
@@ -99,9 +98,6 @@ class WrittenStrip(Dressed):
         self._colour_map = name
         self.update()
 
-    def dress(self) -> None:
-        self._place()
-
     def chips(self) -> tuple[Chip, ...]:
         """Where every token stands."""
         return self._chips
@@ -112,10 +108,6 @@ class WrittenStrip(Dressed):
 
     def sizeHint(self) -> QSize:
         return QSize(240, self.height())
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._place()
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         with QPainter(self) as painter:
@@ -170,7 +162,7 @@ class WrittenStrip(Dressed):
     def _step_at(self, place: QPointF) -> int | None:
         return next((k for k, chip in enumerate(self._chips) if chip.rect.contains(place)), None)
 
-    def _place(self) -> None:
+    def fit_room(self) -> None:
         tokens = [token.token for token in self._tokens]
         self._chips, n_rows = place_chips(tokens, max(self.width() - 2, 40))
         self.setFixedHeight(n_rows * round(type_px(_CHIP_ROW_PX)))
@@ -200,15 +192,12 @@ class ProbabilityKey(Dressed):
         self._colour_map = "viridis"
         self.setAccessibleName("Colours of probabilities")
         self.setToolTip("Probability that the model gave each token, from 0 to 1.")
-        self._fit()
+        self.fit_room()
 
     def set_colour_map(self, name: str) -> None:
         """Show another colour map."""
         self._colour_map = name
         self.update()
-
-    def dress(self) -> None:
-        self._fit()
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         width = text_width("0") + 4
@@ -226,7 +215,7 @@ class ProbabilityKey(Dressed):
                 QRectF(bar.right(), 0, width, self.height()), middle | Qt.AlignmentFlag.AlignRight, "1"
             )
 
-    def _fit(self) -> None:
+    def fit_room(self) -> None:
         self.setFixedSize(round(type_px(72)), round(type_px(16)))
         self.update()
 
@@ -478,17 +467,14 @@ class AlternativeTable(Dressed):
         self._written_id = -1
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("Alternatives at this token")
-        self._fit()
+        self.fit_room()
 
     def show_rows(self, rows: tuple[Candidate, ...], written_id: int) -> None:
         """Show other candidates; `written_id` is the one that was written."""
         if (rows, written_id) != (self._rows, self._written_id):
             self._rows, self._written_id = rows[: self._n_rows], written_id
             self.setAccessibleDescription("; ".join(map(_told, self._rows)))
-            self._fit()
-
-    def dress(self) -> None:
-        self._fit()
+            self.fit_room()
 
     def sizeHint(self) -> QSize:
         return QSize(240, self.height())
@@ -547,7 +533,7 @@ class AlternativeTable(Dressed):
             number = QRectF(right - self._number_px, place.top(), self._number_px, place.height())
             painter.drawText(number, side, "cut" if k and is_cut else probability_text(value))
 
-    def _fit(self) -> None:
+    def fit_room(self) -> None:
         n_lines = max(len(self._rows), 1) + self._is_drawn
         self.setFixedHeight(round(type_px(n_lines * _ROW_PX)))
         self.setToolTip(plain_tooltip(_DRAWN_TIP) if self._is_drawn else "")
@@ -585,9 +571,6 @@ class GenerationPanel(Dressed):
         self._lay_out()
         self._connect()
         self._show()
-
-    def dress(self) -> None:
-        self._fit_tree()
 
     def _lay_out(self) -> None:
         column = scrolled_column(self)
@@ -648,7 +631,7 @@ class GenerationPanel(Dressed):
 
     def _on_dropped_clicked(self, is_checked: bool) -> None:
         self.tree.show_dropped(is_checked)
-        self._fit_tree()
+        self.fit_room()
 
     # Showing
 
@@ -683,7 +666,7 @@ class GenerationPanel(Dressed):
         if tree is not None:
             self.tree_hint.setText(tree_sentence(tree))
             self.tree_hint.setToolTip(plain_tooltip(_TREE_TOOLTIP))
-            self._fit_tree()
+            self.fit_room()
         self._show_step()
 
     def _show_step(self) -> None:
@@ -707,7 +690,7 @@ class GenerationPanel(Dressed):
             self._is_lighting = False
             self._view.set_highlight(NO_HIGHLIGHT)
 
-    def _fit_tree(self) -> None:
+    def fit_room(self) -> None:
         bar = self._tree_scroll.horizontalScrollBar().sizeHint().height()
         self._tree_scroll.setFixedHeight(self.tree.height() + bar + 2)
 

@@ -16,7 +16,6 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
     QPixmap,
-    QResizeEvent,
     QWheelEvent,
 )
 from PySide6.QtWidgets import QButtonGroup, QMenu, QSizePolicy, QToolButton, QWidget
@@ -631,7 +630,7 @@ class GridView(MapWidget):
     def leaveEvent(self, event: QEvent) -> None:
         self._hover(None)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
+    def fit_room(self) -> None:
         self.seen.limit()
 
     def _label_type(self) -> float:

@@ -9,7 +9,6 @@ from PySide6.QtGui import (
     QKeyEvent,
     QMouseEvent,
     QPainter,
-    QResizeEvent,
     QWheelEvent,
 )
 from PySide6.QtWidgets import QWidget
@@ -414,7 +413,7 @@ class LinesView(MapWidget):
         self._zoom = zoom
         self._offset_px = layout.room.top() + place - y_px
         self._zooming.start()
-        self._limit_offset()
+        self.fit_room()
 
     def sizeHint(self) -> QSize:
         return QSize(560, 480)
@@ -449,7 +448,7 @@ class LinesView(MapWidget):
             if self._drag.is_moving and self._zoom > 1.0:
                 self.setCursor(Qt.CursorShape.ClosedHandCursor)
                 self._offset_px -= step.y()
-                self._limit_offset()
+                self.fit_room()
             return
         self._point_under(event.position())
 
@@ -478,9 +477,6 @@ class LinesView(MapWidget):
 
     def leaveEvent(self, event: QEvent) -> None:
         self._point_at(_NOWHERE)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        self._limit_offset()
 
     def _choose_lines(self) -> None:
         """Which lines are strong enough is worked out anew at the next painting."""
@@ -514,9 +510,9 @@ class LinesView(MapWidget):
             centre = layout.queries.centre(row)
             self._offset_px += min(0.0, centre - layout.room.top() - layout.queries.step)
             self._offset_px += max(0.0, centre - layout.room.bottom() + layout.queries.step)
-            self._limit_offset()
+            self.fit_room()
 
-    def _limit_offset(self) -> None:
+    def fit_room(self) -> None:
         """Keep the ends of the columns from leaving their room."""
         layout = self.layout_now()
         if layout is not None:

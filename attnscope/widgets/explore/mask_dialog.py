@@ -15,7 +15,6 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPen,
-    QResizeEvent,
     QShortcut,
 )
 from PySide6.QtWidgets import (
@@ -277,10 +276,6 @@ class MaskDialog(Dressing, QDialog):
         self.state.close()
         super().done(result)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._fit()
-
     # Building
 
     def _build(self) -> None:
@@ -428,7 +423,7 @@ class MaskDialog(Dressing, QDialog):
         if not refusal:
             self.grid.show_state()
             self._show_pointed()
-            self._fit()
+            self.fit_room()
 
     def _show_steps(self) -> None:
         history = self._session.history
@@ -442,7 +437,7 @@ class MaskDialog(Dressing, QDialog):
     def _show_pointed(self) -> None:
         self.pointed.setText(plain_text(self.state.drawn.cell_sentence(*self._pointed)) or _HOW)
 
-    def _fit(self) -> None:
+    def fit_room(self) -> None:
         self.grid.fit(QSize(self._area.viewport().width(), self._area.viewport().height()))
 
     # What the person does

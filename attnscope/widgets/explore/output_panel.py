@@ -8,7 +8,6 @@ from PySide6.QtGui import (
     QFontMetricsF,
     QPainter,
     QPaintEvent,
-    QResizeEvent,
     QTextCharFormat,
     QTextLayout,
     QTextOption,
@@ -66,7 +65,7 @@ class CandidateTable(Dressed):
         self._rows: tuple[CandidateRow, ...] = ()
         self._n_rows = n_rows
         self._what, self._is_alone = "token", False
-        self._fit()
+        self.fit_room()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._name()
 
@@ -86,9 +85,6 @@ class CandidateTable(Dressed):
     def _name(self) -> None:
         sides = "" if self._is_alone else f": {self._names[0]} and {self._names[1]}"
         self.setAccessibleName(f"Most probable {self._what}s{sides}")
-
-    def dress(self) -> None:
-        self._fit()
 
     def sizeHint(self) -> QSize:
         return QSize(240, self.height())
@@ -112,7 +108,7 @@ class CandidateTable(Dressed):
                 )[: 1 if self._is_alone else 2]:
                     _paint_side(painter, side.translated(0, top), value, below, palette, colour)
 
-    def _fit(self) -> None:
+    def fit_room(self) -> None:
         self.setFixedHeight(round(type_px(_HEAD_PX + self._n_rows * _ROW_PX)))
 
     def _columns(self) -> tuple[QRectF, QRectF, QRectF]:
@@ -172,14 +168,14 @@ class DifferenceLabel(Dressed):
         self.is_stale = False
         self.setAccessibleName(name)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self._fit()
+        self.fit_room()
 
     def show_segments(self, segments: tuple[Segment, ...]) -> None:
         """Show another text."""
         if segments != self._segments:
             self._segments = segments
             self.setAccessibleDescription("".join(segment.text for segment in segments))
-            self._fit()
+            self.fit_room()
             self.update()
 
     def set_stale(self, is_stale: bool) -> None:
@@ -188,15 +184,8 @@ class DifferenceLabel(Dressed):
             self.is_stale = is_stale
             self.update()
 
-    def dress(self) -> None:
-        self._fit()
-
     def sizeHint(self) -> QSize:
         return QSize(200, self.height())
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._fit()
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         layout, _ = self._text_layout()
@@ -206,7 +195,7 @@ class DifferenceLabel(Dressed):
                 painter.setOpacity(0.45)
             layout.draw(painter, QPointF(0, 0))
 
-    def _fit(self) -> None:
+    def fit_room(self) -> None:
         _, height = self._text_layout()
         if height != self.height() or self.minimumHeight() != height:
             self.setFixedHeight(height)

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt
-from PySide6.QtGui import QAction, QResizeEvent
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
 from attnscope.fields import Value
@@ -305,7 +305,7 @@ class ExplorePage(Dressed):
 
     def dress(self) -> None:
         self.side.setMinimumWidth(round(type_px(_SIDE_PX)))
-        self._fit_room()
+        self.fit_room()
 
     def show_question(self, name: str, values: Mapping[str, Value] = MappingProxyType({})) -> None:
         """Turn to a question, with some of its options set."""
@@ -325,10 +325,6 @@ class ExplorePage(Dressed):
         self._is_touring = is_touring
         self._fold()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._fit_room()
-
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """The stage is fitted whenever the bars above leave it another height, or its heading grows."""
         is_resized = watched is self.columns and event.type() == QEvent.Type.Resize
@@ -337,7 +333,7 @@ class ExplorePage(Dressed):
             self._fit_stage()
         return super().eventFilter(watched, event)
 
-    def _fit_room(self) -> None:
+    def fit_room(self) -> None:
         """Where type is large for the page the maps keep their size: the rest stands as on a stage."""
         is_tight = type_px(1.0) > 1.0 and self.width() < type_px(_ROOM_PX)
         if is_tight != self._is_tight:

@@ -8,7 +8,6 @@ from PySide6.QtGui import (
     QMouseEvent,
     QPainter,
     QPen,
-    QResizeEvent,
     QShowEvent,
     QWheelEvent,
 )
@@ -110,13 +109,9 @@ class StreetMap(MapWidget):
             _paint_reading(painter, room, shown, reading, self._cursor, self.theme)
         return True
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._tell_area()
-
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self._tell_area()
+        self.fit_room()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         self._drag.press(event)
@@ -177,13 +172,13 @@ class StreetMap(MapWidget):
 
     def _on_map(self) -> None:
         self._cell = None
-        self._tell_area()
+        self.fit_room()
 
     def _forget_images(self) -> None:
         """Of tiles that are no longer kept."""
         self._images.keep_only(self.state.known)
 
-    def _tell_area(self) -> None:
+    def fit_room(self) -> None:
         layout = self.layout_now()
         if layout is not None:
             self.state.set_area(layout.cells.width(), layout.cells.height(), self.devicePixelRatioF())

@@ -239,17 +239,14 @@ class PairTable(Dressed):
         self._columns, self._joint = columns, joint
         self._pairs: tuple[TokenPair, ...] = ()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self._fit()
+        self.fit_room()
 
     def show_pairs(self, pairs: tuple[TokenPair, ...]) -> None:
         """Show other pairs, strongest first."""
         if pairs != self._pairs:
             self._pairs = pairs
             self.setAccessibleDescription("; ".join(self._words(pair) for pair in pairs))
-            self._fit()
-
-    def dress(self) -> None:
-        self._fit()
+            self.fit_room()
 
     def sizeHint(self) -> QSize:
         return QSize(280, self.height())
@@ -326,7 +323,7 @@ class PairTable(Dressed):
         names = (plain_piece(pair.first.piece), plain_piece(pair.second.piece))
         return f"“{names[0]}” {self._joint} “{names[1]}”: {short_value(pair.value)}"
 
-    def _fit(self) -> None:
+    def fit_room(self) -> None:
         self.setFixedHeight(round(type_px(_HEAD_PX) + len(self._pairs) * type_px(_ROW_PX)))
         self.update()
 

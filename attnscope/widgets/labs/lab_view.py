@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -320,17 +320,10 @@ class LabFrame(Dressed):
             else:
                 self.side.addLayout(part)
 
-    def dress(self) -> None:
-        self.fit_frame()
-
-    def fit_frame(self) -> None:
+    def fit_room(self) -> None:
         """Make room for the present size of type."""
         self._side.setFixedWidth(round(type_px(_FRAME_SIDE_PX)))
         self.sentence.setFixedHeight(sentence_px(self.width() - self._side.width()))
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self.fit_frame()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -380,8 +373,7 @@ class LabView(Dressed, Generic[C, S]):
 
     def dress(self) -> None:
         self._side.setFixedWidth(round(type_px(_SIDE_PX)))
-        self._fit_sentence()
-        self._fit_panels()
+        self.fit_room()
         for control in self.rows.values():
             control.set_size()
 
@@ -403,8 +395,7 @@ class LabView(Dressed, Generic[C, S]):
         super().hideEvent(event)
         self.left.emit()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def fit_room(self) -> None:
         self._fit_sentence()
         self._fit_panels()
 

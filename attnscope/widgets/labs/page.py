@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Protocol, cast, runtime_checkable
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QKeySequence, QResizeEvent, QShowEvent
+from PySide6.QtGui import QKeyEvent, QKeySequence, QShowEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QComboBox,
@@ -154,7 +154,7 @@ class LabsPage(Dressed):
         self._mark_shown()
         self.list.currentItemChanged.connect(self._on_current)
         self.box.activated.connect(self._on_box)
-        self._fit_list()
+        self.fit_room()
 
     @property
     def entries(self) -> tuple[LabEntry, ...]:
@@ -197,9 +197,6 @@ class LabsPage(Dressed):
             self.labs[name] = self._make(entry)
         self._stack.setCurrentWidget(self.labs[name])
         self._tell()
-
-    def dress(self) -> None:
-        self._fit_list()
 
     def figure_spec(self) -> FigureSpec | None:
         """The lab that is looked at, as a figure; None while the page is not."""
@@ -277,7 +274,7 @@ class LabsPage(Dressed):
         layout.addWidget(self._above)
         return side
 
-    def _fit_list(self) -> None:
+    def fit_room(self) -> None:
         """The list beside the lab, or as a box above it where the lab would have little room."""
         bar = self.list.verticalScrollBar().sizeHint().width()
         longest = self.list.sizeHintForColumn(0) + 2 * self.list.frameWidth() + bar
@@ -291,10 +288,6 @@ class LabsPage(Dressed):
             self.side.setProperty("edge", "bottom" if is_narrow else "right")
             self.side.style().unpolish(self.side)
             self.side.style().polish(self.side)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._fit_list()
 
     # Showing
 

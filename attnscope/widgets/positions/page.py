@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal, Slot
-from PySide6.QtGui import QColor, QImage, QPainter, QPaintEvent, QResizeEvent, QShowEvent
+from PySide6.QtGui import QColor, QImage, QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QCheckBox,
@@ -70,7 +70,7 @@ _LEAST_MAP_PX, _LINES_AT_MAP = (110, 84), 3
 title and axis."""
 
 
-class PositionColumn(QWidget):
+class PositionColumn(Dressed):
     """Shows one PositionTable; cursors and views are told to the page, which tells all columns."""
 
     matrix_hovered = Signal(int, int)
@@ -154,10 +154,9 @@ class PositionColumn(QWidget):
         self._note.setFixedHeight(height + _BELOW_NOTE_PX if height else 0)
         self._note.setVisible(height > 0)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
+    def fit_room(self) -> None:
         """Put the maps beside each other where there is more width than height."""
-        super().resizeEvent(event)
-        is_wide = event.size().width() > 1.25 * event.size().height()
+        is_wide = self.width() > 1.25 * self.height()
         direction = QBoxLayout.Direction.LeftToRight if is_wide else QBoxLayout.Direction.TopToBottom
         self._maps.setDirection(direction)
 
@@ -267,7 +266,7 @@ class _Drawn(Dressed):
                 self._spec.paint(painter, QRectF(self.rect()), self.theme)
 
 
-class PositionColumns(QWidget):
+class PositionColumns(Dressed):
     """The encodings side by side: the cursor of one map stands in all of them, and all show the same part."""
 
     hover_text = Signal(str)
@@ -300,9 +299,8 @@ class PositionColumns(QWidget):
         for shown in self._columns.values():
             shown.set_stale(is_stale)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self.even_notes(event.size().width())
+    def fit_room(self) -> None:
+        self.even_notes(self.width())
 
     def even_notes(self, width: int) -> None:
         """One height for the notes of all columns, and one for their formulas: what the longest needs.
@@ -433,8 +431,7 @@ class PositionsPage(Dressed):
         super().showEvent(event)
         self._state.open()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def fit_room(self) -> None:
         self._columns.even_notes(self._pages.width())
 
     @cached_property

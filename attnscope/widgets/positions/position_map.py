@@ -13,7 +13,6 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPen,
-    QResizeEvent,
     QWheelEvent,
 )
 from PySide6.QtWidgets import QSizePolicy
@@ -182,8 +181,7 @@ class PositionMap(Dressed):
         else:
             super().keyPressEvent(event)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
+    def fit_room(self) -> None:
         self._scaled.forget()
 
     def wheelEvent(self, event: QWheelEvent) -> None:

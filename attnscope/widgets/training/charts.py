@@ -16,7 +16,6 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
     QPixmap,
-    QResizeEvent,
     QShowEvent,
 )
 from PySide6.QtWidgets import QStackedWidget, QWidget
@@ -455,12 +454,9 @@ class _StepsPlot(Dressed):
         self.setMinimumHeight(120)
         self.setAccessibleName("Gradients, updates and inputs of norms over the inspected steps")
 
-    def dress(self) -> None:
-        self._redraw()
-
     def show_charts(self, charts: tuple[Chart, ...]) -> None:
         self._charts = charts
-        self._redraw()
+        self.fit_room()
 
     def set_cursor(self, step: float | None) -> None:
         if step != self._cursor:
@@ -479,10 +475,6 @@ class _StepsPlot(Dressed):
             if self.hasFocus():
                 painter.setPen(QPen(QColor(self.theme.accent), 1.0))
                 painter.drawRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5))
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._redraw()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         for chart, layout in zip(self._charts, self._layouts, strict=False):
@@ -510,7 +502,7 @@ class _StepsPlot(Dressed):
         else:
             self.moved.emit(by)
 
-    def _redraw(self) -> None:
+    def fit_room(self) -> None:
         self._picture = QPixmap()
         self.update()
 

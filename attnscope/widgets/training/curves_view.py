@@ -5,7 +5,6 @@ from time import perf_counter
 from typing import cast
 
 from PySide6.QtCore import Qt, Signal, Slot
-from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QCheckBox, QGridLayout, QSlider, QVBoxLayout, QWidget
 
 from attnscope.counting import number_text
@@ -424,7 +423,7 @@ class CurvesView(Dressed):
         return f"{where} · loss " + " · ".join(f"{name} {number_text(value)}" for value, name in losses)
 
 
-class _Part(QWidget):
+class _Part(Dressed):
     """One plot under its title and its value."""
 
     def __init__(
@@ -462,12 +461,8 @@ class _Part(QWidget):
     def show_values(self, text: str) -> None:
         self.values = text
         self._value.set_full_text(text)
-        self._fit_unit()
+        self.fit_room()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._fit_unit()
-
-    def _fit_unit(self) -> None:
+    def fit_room(self) -> None:
         """The unit gives way, to the tooltip, where the values would be cut."""
         self._unit.setVisible(self._value.fontMetrics().horizontalAdvance(self.values) <= self.room_px())

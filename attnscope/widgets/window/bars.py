@@ -88,13 +88,9 @@ class PageBar(Dressed):
             button.setIconSize(QSize(side, side))
             button.setIcon(icon(page, self.theme.text, side_px=22))
         self.help_button.setFixedSize(width - 1, round(type_px(40)))
-        self._fit()
+        self.fit_room()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._fit()
-
-    def _fit(self) -> None:
+    def fit_room(self) -> None:
         """In a low window the buttons keep their names and do without icons."""
         room = self.height() - 16 - (0 if self.help_button.isHidden() else self.help_button.height())
         height = min(max(room // len(self.buttons), round(type_px(24))), round(type_px(56)))
