@@ -3,12 +3,13 @@
 import html
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from psygnal import SignalInstance
-from PySide6.QtCore import QEvent, QObject, QSize, Qt
+from PySide6.QtCore import QEvent, QObject, QPointF, QSize, Qt
 from PySide6.QtCore import SignalInstance as QtSignal
-from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QToolButton, QWidget
+from PySide6.QtGui import QHelpEvent
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QToolButton, QToolTip, QWidget
 
 from attnscope.errors import UserError
 
@@ -100,6 +101,20 @@ def ground(widget: _Widget, role: str, edge: str = "") -> _Widget:
 def plain_tooltip(text: str) -> str:
     """`text` as a tooltip that shows it letter by letter, whatever it holds."""
     return f"<div style='white-space: pre-wrap'>{html.escape(text)}</div>" if text else ""
+
+
+class Telling(QWidget if TYPE_CHECKING else object):  # type: ignore[misc]
+    """Lets the tooltip of a widget say what is under the cursor."""
+
+    def tip_at(self, place: QPointF) -> str:
+        """What is said of a place; empty for nothing."""
+        raise NotImplementedError
+
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent):
+            QToolTip.showText(event.globalPos(), plain_tooltip(self.tip_at(QPointF(event.pos()))), self)
+            return True
+        return bool(super().event(event))
 
 
 class PlainLabel(QLabel):

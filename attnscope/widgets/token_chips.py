@@ -10,21 +10,19 @@ from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
     QFocusEvent,
-    QHelpEvent,
     QKeyEvent,
     QMouseEvent,
     QPainter,
     QPainterPath,
     QPaintEvent,
     QPen,
-    QResizeEvent,
 )
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, isolated, plain_piece, text_width, type_px
 from attnscope.records.tokens import UNKNOWN_PIECES, Token
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight
-from attnscope.widgets.labels import plain_tooltip
+from attnscope.widgets.labels import Telling
 from attnscope.widgets.map_widget import paint_focus
 from attnscope.widgets.theme import Dressed
 
@@ -109,7 +107,7 @@ def stretch_of(tokens: tuple[Token, ...], index: int = 0) -> Stretch:
     )
 
 
-class TokenStrip(Dressed):
+class TokenStrip(Telling, Dressed):
     """Shows tokens, tells which one the cursor or the keyboard is on; taller texts get more rows."""
 
     token_hovered = Signal(int)
@@ -254,13 +252,8 @@ class TokenStrip(Dressed):
             return
         self._hover(places[key])
 
-    def event(self, event: QEvent) -> bool:
-        """Tooltips say a token's id and place."""
-        if event.type() == QEvent.Type.ToolTip:
-            text = self.tooltip_of(self._hovered) if self._hovered >= 0 else ""
-            QToolTip.showText(event.globalPos(), plain_tooltip(text), self)  # type: ignore[attr-defined]
-            return True
-        return super().event(event)
+    def tip_at(self, place: QPointF) -> str:
+        return self.tooltip_of(self._hovered) if self._hovered >= 0 else ""
 
     def tooltip_of(self, index: int) -> str:
         """What the tooltip of one token says, as plain text."""
@@ -373,7 +366,7 @@ _OUTLINES: dict[tuple[float, float, bool, bool], QPainterPath] = {}
 _N_OUTLINES = 2_000
 
 
-class ChipRows(Dressed):
+class ChipRows(Telling, Dressed):
     """Tokens as chips in rows, as high as these are; a chip has the index of its token."""
 
     def __init__(self, name: str) -> None:
@@ -382,20 +375,20 @@ class ChipRows(Dressed):
         self._chips: tuple[Chip, ...] = ()
         self.setAccessibleName(name)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self._place()
+        self.fit_room()
 
-    def dress(self) -> None:
-        self._place()
+    def chips(self) -> tuple[Chip, ...]:
+        """Where every token stands."""
+        return self._chips
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        if event.size().width() != event.oldSize().width():
-            self._place()
-
-    def _index_at(self, place: QPointF) -> int | None:
+    def index_at(self, place: QPointF) -> int | None:
+        """The token at a place."""
         return next((k for k, chip in enumerate(self._chips) if chip.rect.contains(place)), None)
 
-    def _place(self) -> None:
+    def sizeHint(self) -> QSize:
+        return QSize(240, self.height())
+
+    def fit_room(self) -> None:
         self._chips, n_rows = place_chips(self._tokens, max(self.width() - 2, 40))
         self.setFixedHeight(n_rows * round(type_px(ROW_PX)))
         self.update()
@@ -417,15 +410,8 @@ class OutputStrip(ChipRows):
         is_same = tokens == self._tokens
         self._tokens, self._at = tokens, at
         if not is_same:
-            self._place()
+            self.fit_room()
         self.update()
-
-    def chips(self) -> tuple[Chip, ...]:
-        """Where every token stands."""
-        return self._chips
-
-    def sizeHint(self) -> QSize:
-        return QSize(200, self.height())
 
     def paintEvent(self, event: QPaintEvent) -> None:
         palette, seen = self.theme, event.rect()
@@ -447,7 +433,7 @@ class OutputStrip(ChipRows):
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Choose the token under the cursor."""
-        if (k := self._index_at(event.position())) is not None:
+        if (k := self.index_at(event.position())) is not None:
             self.chosen.emit(k)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -464,12 +450,8 @@ class OutputStrip(ChipRows):
         else:
             super().keyPressEvent(event)
 
-    def event(self, event: QEvent) -> bool:
-        """Say what a click does."""
-        if isinstance(event, QHelpEvent):
-            QToolTip.showText(event.globalPos(), plain_tooltip("Explain the output of this token"), self)
-            return True
-        return super().event(event)
+    def tip_at(self, place: QPointF) -> str:
+        return "Explain the output of this token"
 
 
 MAX_SHOWN = 1_500
@@ -494,7 +476,7 @@ class ChipFlow(ChipRows):
         self._marked = marked
         self._unknown = frozenset(k for k, t in enumerate(self._tokens) if t.id == unknown_id and t.id >= 0)
         self.setAccessibleDescription(" ".join(token.piece for token in tokens[:100]))
-        self._place()
+        self.fit_room()
 
     def sentence_of(self, index: int) -> str:
         """One chip in words."""
@@ -504,25 +486,17 @@ class ChipFlow(ChipRows):
         unknown = ", unknown to the tokenizer" if index in self._unknown else ""
         return f"{isolated(plain_piece(token.piece, max_characters=80))}   id {token.id}{unknown}"
 
-    def sizeHint(self) -> QSize:
-        return QSize(300, self.height())
-
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        k = self._index_at(event.position())
+        k = self.index_at(event.position())
         self.hovered.emit(self.sentence_of(k) if k is not None else "")
 
     def leaveEvent(self, event: QEvent) -> None:
         super().leaveEvent(event)
         self.hovered.emit("")
 
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip:
-            place = event.pos()  # type: ignore[attr-defined]
-            k = self._index_at(place)
-            text = self.sentence_of(k) if k is not None else ""
-            QToolTip.showText(event.globalPos(), plain_tooltip(text), self)  # type: ignore[attr-defined]
-            return True
-        return super().event(event)
+    def tip_at(self, place: QPointF) -> str:
+        k = self.index_at(place)
+        return self.sentence_of(k) if k is not None else ""
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         with QPainter(self) as painter:

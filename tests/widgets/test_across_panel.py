@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from graph_samples import graph
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, QPointF, Qt
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, states_of
 
@@ -68,12 +68,12 @@ def test_that_a_click_on_a_token_asks_and_chips_are_coloured(qtbot: QtBot) -> No
         column = grid.width() - 30
         strong, weak = (image.pixelColor(QPoint(column, y * 22 + 4)) for y in (3, 4))
         assert strong != weak
-    assert "Chefer" in grid.tip_at(grid.width() - 10, 5)
-    assert grid.tip_at(grid.width() - 10, 5).endswith(f"Explained here: {said}.")
-    assert "Abnar" in grid.tip_at(grid.width() // 2, 5)
-    assert "Explained here" not in grid.tip_at(grid.width() // 2, 5)
-    assert grid.tip_at(20, 3 * 22 + 4).startswith("cat  (source 1)")
-    assert grid.tip_at(20, 22 + 4) == ""
+    assert "Chefer" in grid.tip_at(QPointF(grid.width() - 10, 5))
+    assert grid.tip_at(QPointF(grid.width() - 10, 5)).endswith(f"Explained here: {said}.")
+    assert "Abnar" in grid.tip_at(QPointF(grid.width() // 2, 5))
+    assert "Explained here" not in grid.tip_at(QPointF(grid.width() // 2, 5))
+    assert grid.tip_at(QPointF(20, 3 * 22 + 4)).startswith("cat  (source 1)")
+    assert grid.tip_at(QPointF(20, 22 + 4)) == ""
     assert panel.note.isHidden()
     spec = panel.figure_spec()
     assert spec is not None

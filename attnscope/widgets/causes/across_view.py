@@ -9,8 +9,6 @@ from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, QTimer, Si
 from PySide6.QtGui import (
     QColor,
     QFocusEvent,
-    QFontMetricsF,
-    QHelpEvent,
     QHideEvent,
     QKeyEvent,
     QMouseEvent,
@@ -25,7 +23,6 @@ from PySide6.QtWidgets import (
     QScrollArea,
     QSizePolicy,
     QStackedWidget,
-    QToolTip,
     QWidget,
 )
 
@@ -36,8 +33,6 @@ from attnscope.figures.style import (
     NORMAL_PX,
     SMALL_PX,
     font,
-    isolated,
-    plain_piece,
     plain_text,
     text_width,
     type_px,
@@ -66,11 +61,13 @@ from attnscope.viewmodels.causes.across_layers import (
     tip_words,
 )
 from attnscope.viewmodels.session.state import Session
+from attnscope.widgets.causes.lens_view import TokenTable
 from attnscope.widgets.export.figures_offered import export_one
 from attnscope.widgets.form_parts import ChoiceButton, FormulaButton, NamedFormula, column, row
 from attnscope.widgets.labels import (
     ElidedLabel,
     PlainLabel,
+    Telling,
     plain_tooltip,
     tool_button,
     watch_seen,
@@ -81,15 +78,12 @@ from attnscope.widgets.map_widget import ARROWS, paint_focus
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.token_chips import OutputStrip
 
-# The panel around an attention graph: which output it explains, and what is left out of it.
-
-
 # Attention as a graph: the picture, walked with the arrow keys.
 
 _LABEL_PX, _LEAST_STEP_PX, _FOOT_PX = 64.0, 14.0, 6.0
 
 
-class GraphView(Dressed):
+class GraphView(Telling, Dressed):
     """Rows are tokens, columns levels; `pointed` carries words on the circle under the cursor."""
 
     pointed = Signal(str)
@@ -178,14 +172,9 @@ class GraphView(Dressed):
         else:
             super().keyPressEvent(event)
 
-    def event(self, event: QEvent) -> bool:
-        """Tell about the circle under the cursor."""
-        if isinstance(event, QHelpEvent):
-            layout = self.layout_now()
-            node = layout.node_at(QPointF(event.pos())) if layout is not None else None
-            QToolTip.showText(event.globalPos(), plain_tooltip(self._words(node)), self)
-            return True
-        return super().event(event)
+    def tip_at(self, place: QPointF) -> str:
+        layout = self.layout_now()
+        return self._words(layout.node_at(place)) if layout is not None else ""
 
     def _behind(self, layout: GraphLayout, graph: AttentionGraph, part: QRect) -> QPixmap:
         """A part of the graph without what is marked, kept: hundreds of lines take a tenth of a second."""
@@ -303,27 +292,26 @@ class GraphPanel(Dressed):
 
 # The table of what an output token owes to the inputs: input tokens down, methods across, coloured chips.
 
-_ROW_PX, _TOKEN_PX, _CELL_PX, _GAP_PX = 22, 56, 44, 3
 _STRONGEST = 0.62
 _Line = int | str
 """A key, or the title of those that follow."""
 
 
-class AcrossGrid(Dressed):
-    """The table itself, painted as far as it can be seen."""
+class AcrossGrid(TokenTable):
+    """Columns are the methods."""
+
+    token_px, cell_px, gap_px = 56, 44, 3
 
     def __init__(self, state: AcrossState) -> None:
-        super().__init__()
+        super().__init__("How much each input contributes to the output token")
         self._state = state
         self._lines: tuple[_Line, ...] = ()
-        self.setAccessibleName("How much each input contributes to the output token")
-        self.setSizePolicy(QSizePolicy.Policy.MinimumExpanding, QSizePolicy.Policy.Fixed)
 
-    def dress(self) -> None:
-        self.show_rows()
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self._lines), len(METHODS)
 
-    def show_rows(self) -> None:
-        """Fit the table and paint it."""
+    def show_table(self) -> None:
         shown = self._state.query.answer
         if shown is not None and all(found.weights is None for found in shown.rows):
             shown = None  # every method has refused: the note above says why
@@ -332,35 +320,23 @@ class AcrossGrid(Dressed):
             keys.insert(shown.n_source, "target so far")
             keys.insert(0, "source")
         self._lines = tuple(keys)
-        self.setFixedHeight(self.sizeHint().height())
-        self.setMinimumWidth(self.sizeHint().width())
-        self.updateGeometry()
-        self.update()
-
-    def sizeHint(self) -> QSize:
-        if not self._lines:
-            return QSize(0, 0)
-        width = type_px(_TOKEN_PX) + len(METHODS) * type_px(_CELL_PX)
-        return QSize(round(width), round((len(self._lines) + 1) * type_px(_ROW_PX)))
+        super().show_table()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         if not self._lines:
             return
-        row_px = type_px(_ROW_PX)
-        first = max(0, int(event.rect().top() / row_px) - 1)
-        last = min(len(self._lines), int(event.rect().bottom() / row_px) + 1)
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setFont(font(SMALL_PX))
             painter.setPen(QColor(self.theme.muted))
             for k, method in enumerate(METHODS):
-                self._paint_method(painter, self._cell(-1, k), method, is_last=k == len(METHODS) - 1)
+                self._paint_method(painter, self.cell(-1, k), method, is_last=k == len(METHODS) - 1)
             numbers = {method: self._state.numbers(method) for method in METHODS}
             tops = {
                 method: float(np.nanmax(found)) if found is not None and np.isfinite(found).any() else 0.0
                 for method, found in numbers.items()
             }
-            for line in range(first, last):
+            for line in self.rows_in(event.rect()):
                 key = self._lines[line]
                 if isinstance(key, str):
                     self._paint_title(painter, line, key)
@@ -369,38 +345,16 @@ class AcrossGrid(Dressed):
                     for k, method in enumerate(METHODS):
                         found = numbers[method]
                         value = float(found[key]) if found is not None else float("nan")
-                        self._paint_cell(painter, self._cell(line, k), value, tops[method])
+                        self._paint_cell(painter, self.cell(line, k), value, tops[method])
 
-    def event(self, event: QEvent) -> bool:
-        """Tell about the method or the input under the cursor."""
-        if isinstance(event, QHelpEvent):
-            QToolTip.showText(event.globalPos(), plain_tooltip(self.tip_at(event.x(), event.y())), self)
-            return True
-        return super().event(event)
-
-    def tip_at(self, x: int, y: int) -> str:
-        """What is said about a place: a method's definition, or the numbers of an input."""
-        line = int(y / type_px(_ROW_PX)) - 1
+    def tip_at(self, place: QPointF) -> str:
+        """A method's definition, or the numbers of an input."""
+        line, column = self.place_at(place)
         if line < 0:
-            method = self.method_at(x)
+            method = METHODS[column] if 0 <= column < len(METHODS) else None
             return f"{method}\n{self._state.method_words(method)}" if method is not None else ""
         key = self._lines[line] if line < len(self._lines) else ""
         return tip_words(self._state, key) if isinstance(key, int) else ""
-
-    def method_at(self, x: int) -> Method | None:
-        """The method whose column a pixel is in."""
-        column = int((x - type_px(_TOKEN_PX)) / self._cell_px())
-        return METHODS[column] if x >= type_px(_TOKEN_PX) and column < len(METHODS) else None
-
-    def _cell_px(self) -> float:
-        return max(type_px(_CELL_PX), (self.width() - type_px(_TOKEN_PX)) / len(METHODS))
-
-    def _cell(self, line: int, column: int) -> QRect:
-        width = self._cell_px()
-        left = round(type_px(_TOKEN_PX) + column * width)
-        right = round(type_px(_TOKEN_PX) + (column + 1) * width)
-        top = round((line + 1) * type_px(_ROW_PX))
-        return QRect(left, top, right - left - _GAP_PX, round(type_px(_ROW_PX)) - _GAP_PX)
 
     def _paint_method(self, painter: QPainter, place: QRect, method: Method, *, is_last: bool) -> None:
         """A name over its column; the last one ends with it, a wider one begins further left."""
@@ -414,7 +368,7 @@ class AcrossGrid(Dressed):
     def _paint_title(self, painter: QPainter, line: int, title: str) -> None:
         painter.setFont(font(SMALL_PX))
         painter.setPen(QColor(self.theme.muted))
-        place = self._cell(line, 0)
+        place = self.cell(line, 0)
         room = QRect(0, place.y(), self.width(), place.height())
         painter.drawText(room, Qt.AlignmentFlag.AlignBottom | Qt.AlignmentFlag.AlignLeft, title)
 
@@ -422,15 +376,12 @@ class AcrossGrid(Dressed):
         shown = self._state.query.answer
         if shown is None:
             return
-        token, palette, place = shown.keys[key], self.theme, self._cell(line, 0)
+        token, palette = shown.keys[key], self.theme
         painter.setFont(font(NORMAL_PX))
         is_output = key - shown.n_source == shown.position
         ink = palette.accent if is_output else palette.muted if token.is_special else palette.text
         painter.setPen(QColor(ink))
-        room = QRect(0, place.y(), round(type_px(_TOKEN_PX)) - 6, place.height())
-        metrics = QFontMetricsF(painter.font())
-        text = metrics.elidedText(plain_piece(token.piece), Qt.TextElideMode.ElideRight, room.width())
-        painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, isolated(text))
+        self.write(painter, self.token_place(line), token.piece, Qt.AlignmentFlag.AlignLeft)
 
     def _paint_cell(self, painter: QPainter, place: QRect, value: float, top: float) -> None:
         if value != value:
@@ -684,7 +635,7 @@ class AcrossPanel(Dressed):
         self.stop_button.setVisible(state.flow_fraction is not None)
         self.note.setText(state.note)
         self.note.setVisible(bool(state.note))
-        self.grid.show_rows()
+        self.grid.show_table()
         is_note_alone = bool(state.note) and self.grid.sizeHint().isEmpty()
         is_picture = state.query.answer is not None and state.query.answer.picture is not None
         self.area.setVisible(not is_note_alone and not is_picture)  # what is said then has the whole room

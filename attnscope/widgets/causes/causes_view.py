@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from PySide6.QtCore import QEvent, QLineF, QRectF, QSize, Qt, Signal, Slot
+from PySide6.QtCore import QEvent, QLineF, QPointF, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import (
     QColor,
     QFontMetricsF,
-    QHelpEvent,
     QHideEvent,
     QKeyEvent,
     QMouseEvent,
@@ -24,7 +23,6 @@ from PySide6.QtWidgets import (
     QScrollArea,
     QSizePolicy,
     QStackedWidget,
-    QToolTip,
     QVBoxLayout,
     QWidget,
 )
@@ -53,6 +51,7 @@ from attnscope.widgets.form_parts import ChoiceButton, FormulaButton, NamedFormu
 from attnscope.widgets.labels import (
     ElidedLabel,
     PlainLabel,
+    Telling,
     named,
     plain_tooltip,
     push_button,
@@ -210,7 +209,7 @@ def _wrapped(role: str) -> PlainLabel:
 _ROW_PX, _LABEL_PX, _VALUE_PX, _GAP_PX, _BAR_PX = 19.0, 92.0, 42.0, 6.0, 9.0
 
 
-class PartBars(Dressed):
+class PartBars(Telling, Dressed):
     """Paints the parts of an AttributingState, as far as they can be seen.
 
     `pointed` carries the words of the part under the cursor, empty when there is none; `walked` the row that
@@ -301,12 +300,9 @@ class PartBars(Dressed):
         else:
             super().keyPressEvent(event)
 
-    def event(self, event: QEvent) -> bool:
-        """The exact value as a tooltip."""
-        if isinstance(event, QHelpEvent):
-            QToolTip.showText(event.globalPos(), plain_tooltip(self.words(self.row_at(event.y()))), self)
-            return True
-        return super().event(event)
+    def tip_at(self, place: QPointF) -> str:
+        """The exact value."""
+        return self.words(self.row_at(place.y()))
 
     def words(self, row: int) -> str:
         """A part in words; empty for no row."""

@@ -1,8 +1,10 @@
 """What each layer would predict: a table of positions and layers, and the panel around it."""
 
-from PySide6.QtCore import QEvent, QRect, QSize, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QHelpEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QScrollArea, QSizePolicy, QToolTip, QWidget
+import math
+
+from PySide6.QtCore import QPointF, QRect, QSize, Qt
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
+from PySide6.QtWidgets import QScrollArea, QSizePolicy, QWidget
 
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, isolated, plain_piece, type_px
 from attnscope.records.causes import LensTable
@@ -17,10 +19,10 @@ from attnscope.viewmodels.causes.across_layers import (
     rows_name,
 )
 from attnscope.widgets.form_parts import ChoiceButton, below, column, row
-from attnscope.widgets.labels import PlainLabel, plain_tooltip, watch_seen, when_seen
+from attnscope.widgets.labels import PlainLabel, Telling, plain_tooltip, watch_seen, when_seen
 from attnscope.widgets.theme import Dressed
 
-_ROW_PX, _TOKEN_PX, _CELL_PX, _GAP_PX = 22, 54, 37, 2
+_ROW_PX = 22
 _STRONGEST = 0.5
 _EXPLAINED = (
     "The logit lens: the stream after each layer, passed through the model's last norm and output "
@@ -30,14 +32,20 @@ _EXPLAINED = (
 )
 
 
-class LensGrid(Dressed):
-    """The table itself, painted as far as it can be seen."""
+class TokenTable(Telling, Dressed):
+    """A row for each token, after its name; painted as far as it can be seen."""
 
-    def __init__(self, state: LensState) -> None:
+    token_px, cell_px, gap_px = 54, 37, 2
+
+    def __init__(self, name: str) -> None:
         super().__init__()
-        self._state = state
-        self.setAccessibleName("What each layer would predict")
+        self.setAccessibleName(name)
         self.setSizePolicy(QSizePolicy.Policy.MinimumExpanding, QSizePolicy.Policy.Fixed)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows there are below the names of the columns, and how many columns."""
+        raise NotImplementedError
 
     def dress(self) -> None:
         self.show_table()
@@ -50,74 +58,90 @@ class LensGrid(Dressed):
         self.update()
 
     def sizeHint(self) -> QSize:
-        table = self._state.table
-        if table is None:
+        n_rows, n_columns = self.shape
+        if not n_rows:
             return QSize(0, 0)
-        n_rows, n_columns = len(table.positions) + 1, len(table.levels)
-        width = type_px(_TOKEN_PX) + n_columns * type_px(_CELL_PX)
-        return QSize(round(width), round(n_rows * type_px(_ROW_PX)))
+        width = type_px(self.token_px) + n_columns * type_px(self.cell_px)
+        return QSize(round(width), round((n_rows + 1) * type_px(_ROW_PX)))
+
+    def rows_in(self, area: QRect) -> range:
+        """The rows that can be seen in a part of the table."""
+        row_px = type_px(_ROW_PX)
+        last = min(self.shape[0], int(area.bottom() / row_px) + 1)
+        return range(max(0, int(area.top() / row_px) - 1), last)
+
+    def cell(self, row: int, column: int) -> QRect:
+        """Where a cell lies; row −1: the name of its column."""
+        width = self._column_px()
+        left = round(type_px(self.token_px) + column * width)
+        right = round(type_px(self.token_px) + (column + 1) * width)
+        top, height = round((row + 1) * type_px(_ROW_PX)), round(type_px(_ROW_PX))
+        return QRect(left, top, right - left - self.gap_px, height - self.gap_px)
+
+    def token_place(self, row: int) -> QRect:
+        """Where the name of a row lies."""
+        place = self.cell(row, 0)
+        return QRect(0, place.y(), round(type_px(self.token_px)) - 6, place.height())
+
+    def place_at(self, place: QPointF) -> tuple[int, int]:
+        """The row and the column under the cursor; −1 for the names of columns, and of rows."""
+        column = math.floor((place.x() - type_px(self.token_px)) / self._column_px())
+        return int(place.y() / type_px(_ROW_PX)) - 1, max(column, -1)
+
+    def write(self, painter: QPainter, place: QRect, piece: str, side: Qt.AlignmentFlag) -> None:
+        """A token's text as far as there is room."""
+        metrics = QFontMetricsF(painter.font())
+        text = metrics.elidedText(plain_piece(piece), Qt.TextElideMode.ElideRight, place.width())
+        painter.drawText(place, Qt.AlignmentFlag.AlignVCenter | side, isolated(text))
+
+    def _column_px(self) -> float:
+        room = (self.width() - type_px(self.token_px)) / max(1, self.shape[1])
+        return max(type_px(self.cell_px), room)
+
+
+class LensGrid(TokenTable):
+    """Columns are the layers."""
+
+    def __init__(self, state: LensState) -> None:
+        super().__init__("What each layer would predict")
+        self._state = state
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        table = self._state.table
+        return (0, 0) if table is None else (len(table.positions), len(table.levels))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         table = self._state.table
         if table is None:
             return
-        row_px = type_px(_ROW_PX)
-        first = max(0, int(event.rect().top() / row_px) - 1)
-        last = min(len(table.positions), int(event.rect().bottom() / row_px) + 1)
         with QPainter(self) as painter:
             painter.setFont(font(SMALL_PX))
             painter.setPen(QColor(self.theme.muted))
-            if event.rect().top() < row_px:
-                painter.drawText(self._token_place(-1), Qt.AlignmentFlag.AlignVCenter, rows_name(table))
+            if event.rect().top() < type_px(_ROW_PX):
+                painter.drawText(self.token_place(-1), Qt.AlignmentFlag.AlignVCenter, rows_name(table))
                 for level in range(len(table.levels)):
-                    painter.drawText(self._cell(-1, level), Qt.AlignmentFlag.AlignCenter, level_name(level))
-            for column in range(first, last):
+                    painter.drawText(self.cell(-1, level), Qt.AlignmentFlag.AlignCenter, level_name(level))
+            for column in self.rows_in(event.rect()):
                 self._paint_row(painter, table, column)
 
-    def event(self, event: QEvent) -> bool:
-        """Tell about the cell under the cursor."""
-        if isinstance(event, QHelpEvent):
-            place = self.cell_at(event.pos().x(), event.pos().y())
-            table = self._state.table
-            if table is not None and place is not None:
-                QToolTip.showText(event.globalPos(), plain_tooltip(cell_sentences(table, *place)), self)
-            else:
-                QToolTip.hideText()
-            return True
-        return super().event(event)
+    def tip_at(self, place: QPointF) -> str:
+        table, cell = self._state.table, self.cell_at(int(place.x()), int(place.y()))
+        return cell_sentences(table, *cell) if table is not None and cell is not None else ""
 
     def cell_at(self, x: int, y: int) -> tuple[int, int] | None:
         """The level and the column of the table under a pixel."""
-        table = self._state.table
-        if table is None or x < type_px(_TOKEN_PX):
-            return None
-        column = int(y / type_px(_ROW_PX)) - 1
-        level = int((x - type_px(_TOKEN_PX)) / self._cell_px(len(table.levels)))
-        is_inside = 0 <= column < len(table.positions) and 0 <= level < len(table.levels)
-        return (level, column) if is_inside else None
-
-    def _cell_px(self, n_levels: int) -> float:
-        return max(type_px(_CELL_PX), (self.width() - type_px(_TOKEN_PX)) / max(1, n_levels))
-
-    def _cell(self, column: int, level: int) -> QRect:
-        table = self._state.table
-        width = self._cell_px(len(table.levels) if table else 1)
-        left = round(type_px(_TOKEN_PX) + level * width)
-        right = round(type_px(_TOKEN_PX) + (level + 1) * width)
-        top = round((column + 1) * type_px(_ROW_PX))
-        return QRect(left, top, right - left - _GAP_PX, round(type_px(_ROW_PX)) - _GAP_PX)
-
-    def _token_place(self, column: int) -> QRect:
-        place = self._cell(column, 0)
-        return QRect(0, place.y(), round(type_px(_TOKEN_PX)) - 6, place.height())
+        column, level = self.place_at(QPointF(x, y))
+        n_columns, n_levels = self.shape
+        return (level, column) if 0 <= column < n_columns and 0 <= level < n_levels else None
 
     def _paint_row(self, painter: QPainter, table: LensTable, column: int) -> None:
         palette, token = self.theme, table.tokens[column]
         painter.setFont(font(NORMAL_PX))
         painter.setPen(QColor(palette.muted if token.is_special else palette.text))
-        self._write(painter, self._token_place(column), token.piece, Qt.AlignmentFlag.AlignLeft)
+        self.write(painter, self.token_place(column), token.piece, Qt.AlignmentFlag.AlignLeft)
         for level in range(len(table.levels)):
-            place = self._cell(column, level)
+            place = self.cell(column, level)
             share = cell_share(table, level, column, self._state.colour)
             colour = QColor(palette.accent)
             colour.setAlphaF(_STRONGEST * share)
@@ -128,12 +152,7 @@ class LensGrid(Dressed):
             painter.setFont(type_)
             painter.setPen(QColor(palette.text))
             text = lens_cell_text(table, level, column, self._state.colour)
-            self._write(painter, place.adjusted(3, 0, -3, 0), text, Qt.AlignmentFlag.AlignHCenter)
-
-    def _write(self, painter: QPainter, place: QRect, piece: str, side: Qt.AlignmentFlag) -> None:
-        metrics = QFontMetricsF(painter.font())
-        text = metrics.elidedText(plain_piece(piece), Qt.TextElideMode.ElideRight, place.width())
-        painter.drawText(place, Qt.AlignmentFlag.AlignVCenter | side, isolated(text))
+            self.write(painter, place.adjusted(3, 0, -3, 0), text, Qt.AlignmentFlag.AlignHCenter)
 
 
 class LensPanel(QWidget):

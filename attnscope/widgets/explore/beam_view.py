@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent, QPainter, QPainterPath, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QToolTip
+from PySide6.QtWidgets import QSizePolicy
 
 from attnscope.counting import fixed
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, isolated, plain_piece, text_width, type_px
 from attnscope.records.outputs import BeamNode, BeamTree
-from attnscope.widgets.labels import plain_tooltip
+from attnscope.widgets.labels import Telling
 from attnscope.widgets.theme import Dressed
 
 # Where the nodes of a beam tree stand: one row a token, the best of each row at the left.
@@ -73,7 +73,7 @@ _NO_TREE = BeamTree(nodes=(), best=0, n_beams=0, length_penalty=0.0)
 """Before anything was written with beams."""
 
 
-class BeamView(Dressed):
+class BeamView(Telling, Dressed):
     """Draws a BeamTree; a click on the best path tells which of its tokens."""
 
     step_chosen = Signal(int)
@@ -124,13 +124,9 @@ class BeamView(Dressed):
         if node is not None and node.kind == "best":
             self.step_chosen.emit(node.row)
 
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip:
-            node = self._node_at(QPointF(event.pos()))  # type: ignore[attr-defined]
-            text = "" if node is None else node.sentence
-            QToolTip.showText(event.globalPos(), plain_tooltip(text), self)  # type: ignore[attr-defined]
-            return True
-        return super().event(event)
+    def tip_at(self, place: QPointF) -> str:
+        node = self._node_at(place)
+        return "" if node is None else node.sentence
 
     def paintEvent(self, event: QPaintEvent) -> None:
         seen = QRectF(event.rect()).adjusted(0, -type_px(_ROW_PX), 0, type_px(_ROW_PX))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFontMetricsF,
@@ -25,7 +25,6 @@ from PySide6.QtWidgets import (
     QScrollArea,
     QSizePolicy,
     QSpinBox,
-    QToolTip,
     QWidget,
 )
 
@@ -50,12 +49,11 @@ from attnscope.widgets.explore.beam_view import BeamView
 from attnscope.widgets.form_parts import FormulaButton, NamedFormula, column, inset_text, row, scrolled_column
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, rule, tool_button, when, when_seen
 from attnscope.widgets.theme import Dressed
-from attnscope.widgets.token_chips import Chip, place_chips
+from attnscope.widgets.token_chips import Chip, ChipRows
 
 # Written tokens as chips, coloured by the probability that the model gave them.
 
 
-_CHIP_ROW_PX = 28
 _INKS = ("#ffffff", "#0d1420")
 
 
@@ -65,25 +63,21 @@ def probability_colour(name: str, probability: float) -> str:
     return "#" + "".join(f"{int(part):02x}" for part in rgb)
 
 
-class WrittenStrip(Dressed):
+class WrittenStrip(ChipRows):
     """Shows written tokens; click and arrow keys choose one, Esc none (−1)."""
 
     step_chosen = Signal(int)
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("Generated tokens")
         self._colour_map = "viridis"
-        self._tokens: tuple[WrittenToken, ...] = ()
-        self._chips: tuple[Chip, ...] = ()
+        self._written: tuple[WrittenToken, ...] = ()
         self._chosen: int | None = None
-        self.setAccessibleName("Generated tokens")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.fit_room()
 
     def show_tokens(self, tokens: tuple[WrittenToken, ...]) -> None:
-        if tokens != self._tokens:
-            self._tokens = tokens
+        if tokens != self._written:
+            self._written, self._tokens = tokens, tuple(token.token for token in tokens)
             self.setAccessibleDescription(" ".join(token.token.piece for token in tokens[:100]))
             self.fit_room()
 
@@ -98,16 +92,9 @@ class WrittenStrip(Dressed):
         self._colour_map = name
         self.update()
 
-    def chips(self) -> tuple[Chip, ...]:
-        """Where every token stands."""
-        return self._chips
-
     def chip_rect(self, step: int) -> QRectF:
         """Where one token stands."""
         return self._chips[step].rect
-
-    def sizeHint(self) -> QSize:
-        return QSize(240, self.height())
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         with QPainter(self) as painter:
@@ -120,7 +107,7 @@ class WrittenStrip(Dressed):
                 painter.drawLine(QPointF(0, self.height() - 0.5), QPointF(self.width(), self.height() - 0.5))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        at = self._step_at(event.position())
+        at = self.index_at(event.position())
         if at is not None:
             self.step_chosen.emit(at)
 
@@ -141,17 +128,13 @@ class WrittenStrip(Dressed):
         else:
             super().keyPressEvent(event)
 
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip:
-            at = self._step_at(QPointF(event.pos()))  # type: ignore[attr-defined]
-            text = "" if at is None else self.tooltip_of(at)
-            QToolTip.showText(event.globalPos(), plain_tooltip(text), self)  # type: ignore[attr-defined]
-            return True
-        return super().event(event)
+    def tip_at(self, place: QPointF) -> str:
+        at = self.index_at(place)
+        return "" if at is None else self.tooltip_of(at)
 
     def tooltip_of(self, step: int) -> str:
         """What the tooltip of one token says, as plain text."""
-        token = self._tokens[step]
+        token = self._written[step]
         drawn = "" if token.chance == 1.0 else f"\ndrawn with {probability_text(token.chance)}"
         return (
             f"{isolated(plain_piece(token.token.piece, max_characters=200))}   id {token.token.id}\n"
@@ -159,17 +142,8 @@ class WrittenStrip(Dressed):
             f"probability {probability_text(token.probability)}{drawn}"
         )
 
-    def _step_at(self, place: QPointF) -> int | None:
-        return next((k for k, chip in enumerate(self._chips) if chip.rect.contains(place)), None)
-
-    def fit_room(self) -> None:
-        tokens = [token.token for token in self._tokens]
-        self._chips, n_rows = place_chips(tokens, max(self.width() - 2, 40))
-        self.setFixedHeight(n_rows * round(type_px(_CHIP_ROW_PX)))
-        self.update()
-
     def _paint_chip(self, painter: QPainter, step: int, chip: Chip) -> None:
-        fill = probability_colour(self._colour_map, self._tokens[step].probability)
+        fill = probability_colour(self._colour_map, self._written[step].probability)
         rect = chip.rect.adjusted(0.5, 0.5, -0.5, -0.5)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(fill))

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal, Slot
-from PySide6.QtGui import QColor, QFontMetricsF, QHelpEvent, QPainter, QPaintEvent
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal, Slot
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
     QStackedWidget,
     QTableWidget,
     QTableWidgetItem,
-    QToolTip,
     QWidget,
 )
 
@@ -62,6 +61,7 @@ from attnscope.widgets.heads.pruning import PruningPage
 from attnscope.widgets.labels import (
     ElidedLabel,
     PlainLabel,
+    Telling,
     ground,
     named,
     plain_tooltip,
@@ -231,7 +231,7 @@ _ROW_PX, _HEAD_PX, _NUMBER_PX, _ARROW_PX, _RIGHT_PX = 22, 22, 52, 18, 12
 _TOKEN_SHARE = 0.3
 
 
-class PairTable(Dressed):
+class PairTable(Telling, Dressed):
     """One row a pair; `joint` stands between its tokens, `columns` over them."""
 
     def __init__(self, columns: tuple[str, str], joint: str) -> None:
@@ -256,17 +256,9 @@ class PairTable(Dressed):
         row = int((y - type_px(_HEAD_PX)) // type_px(_ROW_PX))
         return self._pairs[row] if 0 <= row < len(self._pairs) else None
 
-    def event(self, event: QEvent) -> bool:
-        """Tell about the pair under the cursor."""
-        if isinstance(event, QHelpEvent):
-            pair = self.pair_at(event.pos().y())
-            if pair is not None:
-                ids = f"tokens {pair.first.id} and {pair.second.id}"
-                QToolTip.showText(event.globalPos(), plain_tooltip(f"{self._words(pair)}\n{ids}"), self)
-            else:
-                QToolTip.hideText()
-            return True
-        return super().event(event)
+    def tip_at(self, place: QPointF) -> str:
+        pair = self.pair_at(place.y())
+        return f"{self._words(pair)}\ntokens {pair.first.id} and {pair.second.id}" if pair is not None else ""
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         largest = max((abs(pair.value) for pair in self._pairs), default=1.0) or 1.0
