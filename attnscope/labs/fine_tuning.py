@@ -21,12 +21,7 @@ from attnscope.counting import plural
 from attnscope.fields import number, redraw
 from attnscope.labs.lab import BLUE, ORANGE, Lab, LabWords, asked, claimed, where_trained
 from attnscope.records.charts import CellMap, Chart, Series
-from attnscope.records.experiments import (
-    NO_ANSWER,
-    ExperimentAnswer,
-    TuneFinding,
-    TuneQuestion,
-)
+from attnscope.records.experiments import NO_ANSWER, ExperimentAnswer, TuneFinding, TuneQuestion
 from attnscope.records.measures import student_t
 
 Numbers = NDArray[np.float64]

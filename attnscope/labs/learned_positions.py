@@ -18,16 +18,7 @@ from numpy.typing import NDArray
 
 from attnscope.counting import format_number, plural
 from attnscope.fields import number, one_of, redraw
-from attnscope.labs.lab import (
-    BLUE,
-    ORANGE,
-    Lab,
-    LabWords,
-    asked,
-    claimed,
-    in_advance,
-    where_trained,
-)
+from attnscope.labs.lab import BLUE, ORANGE, Lab, LabWords, asked, claimed, in_advance, where_trained
 from attnscope.labs.modifications import MEASURES, STEPS, Measure, mean_and_ends
 from attnscope.records.charts import Chart, Series
 from attnscope.records.experiments import (

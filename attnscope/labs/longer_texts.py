@@ -31,13 +31,7 @@ from attnscope.labs.lab import (
     where_trained,
 )
 from attnscope.records.charts import Chart, Series
-from attnscope.records.experiments import (
-    NO_ANSWER,
-    SCHEMES,
-    ExperimentAnswer,
-    ReachFinding,
-    ReachQuestion,
-)
+from attnscope.records.experiments import NO_ANSWER, SCHEMES, ExperimentAnswer, ReachFinding, ReachQuestion
 from attnscope.schemes.positions import POSITIONS
 
 Numbers = NDArray[np.float64]

@@ -12,12 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.analysis.answers import (
-    candidates_of,
-    comparing_position,
-    read_logits,
-    resolve_token,
-)
+from attnscope.analysis.answers import candidates_of, comparing_position, read_logits, resolve_token
 from attnscope.analysis.attribution import attribute_logits
 from attnscope.analysis.causes import Patching, logit_lens, patch_map
 from attnscope.analysis.influence import (

@@ -6,11 +6,7 @@ import torch
 from references import ov_matrix, qk_matrix
 from tiny_models import FORMS, FRENCH, SENTENCE, target_of, tiny_model
 
-from attnscope.analysis.importance import (
-    HeadDivergences,
-    divergence_sums,
-    head_pairs,
-)
+from attnscope.analysis.importance import HeadDivergences, divergence_sums, head_pairs
 from attnscope.analysis.model_adapter import subject_of
 from attnscope.analysis.one_head import (
     head_circuit,

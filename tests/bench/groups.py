@@ -15,18 +15,7 @@ from attnscope import boot
 from attnscope.cli.terminal import json_text, say, say_progress
 from attnscope.errors import UserError
 from attnscope.files import replace_file
-from bench.report import (
-    Doing,
-    NotRun,
-    Row,
-    Rows,
-    busy_words,
-    has_failed,
-    machine,
-    report,
-    row_facts,
-    summary,
-)
+from bench.report import Doing, NotRun, Row, Rows, busy_words, has_failed, machine, report, row_facts, summary
 
 KEPT, MISSED = 0, 1
 

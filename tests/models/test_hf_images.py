@@ -12,11 +12,7 @@ from PIL import Image
 from attnscope.cli.main import main
 from attnscope.errors import LoadError, UserError
 from attnscope.models import load
-from attnscope.models.huggingface.inputs import (
-    Preparation,
-    prepared_pixels,
-    read_preparation,
-)
+from attnscope.models.huggingface.inputs import Preparation, prepared_pixels, read_preparation
 from attnscope.models.inputs import patch_tokens
 from attnscope.text.pictures import decode_picture, read_picture
 

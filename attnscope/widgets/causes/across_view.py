@@ -17,26 +17,12 @@ from PySide6.QtGui import (
     QPixmap,
     QShowEvent,
 )
-from PySide6.QtWidgets import (
-    QButtonGroup,
-    QGridLayout,
-    QScrollArea,
-    QSizePolicy,
-    QStackedWidget,
-    QWidget,
-)
+from PySide6.QtWidgets import QButtonGroup, QGridLayout, QScrollArea, QSizePolicy, QStackedWidget, QWidget
 
 from attnscope.figures.cause_maps import influence_cells, table_cells
 from attnscope.figures.page import sized
 from attnscope.figures.spec import FigureSpec
-from attnscope.figures.style import (
-    NORMAL_PX,
-    SMALL_PX,
-    font,
-    plain_text,
-    text_width,
-    type_px,
-)
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, plain_text, text_width, type_px
 from attnscope.figures.views.graph import (
     GraphFigure,
     GraphLayout,

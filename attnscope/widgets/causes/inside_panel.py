@@ -4,13 +4,7 @@ from types import MappingProxyType
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QColor, QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import (
-    QAbstractScrollArea,
-    QButtonGroup,
-    QFrame,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QAbstractScrollArea, QButtonGroup, QFrame, QToolButton, QWidget
 
 from attnscope.figures.style import NORMAL_PX, isolated, plain_piece, text_width, type_px
 from attnscope.figures.views.inside import InsideLayout, InsidePart, InsidePlace, inside_layout, paint_inside

@@ -22,13 +22,7 @@ from attnscope.figures.paint_tiles import MapPart
 from attnscope.figures.style import plain_piece, query_words
 from attnscope.figures.views.head import paint_gold_mark
 from attnscope.records.findings import OWN_LINKS, GoldCell, GoldFiles
-from attnscope.records.interventions import (
-    CopyPattern,
-    Intervention,
-    MakeMean,
-    MakeUniform,
-    RemoveEdge,
-)
+from attnscope.records.interventions import CopyPattern, Intervention, MakeMean, MakeUniform, RemoveEdge
 from attnscope.records.maps import HeadMap
 from attnscope.records.tiles import LongMap
 from attnscope.viewmodels.heads.marks import ROWS, AligningState

@@ -6,27 +6,14 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QPointF, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPolygonF
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QFrame,
-    QGraphicsPolygonItem,
-    QScrollArea,
-    QSplitter,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QFrame, QGraphicsPolygonItem, QScrollArea, QSplitter, QWidget
 
 from attnscope.counting import short_number
 from attnscope.figures.colours import series_colour
 from attnscope.records.importance import UNITS, CurvePoint, PruningCurve
 from attnscope.records.measures import interval_said
 from attnscope.records.sites import STACKS, HeadRef, Stack
-from attnscope.viewmodels.heads.pruning import (
-    METRIC_NAMES,
-    CurveGroup,
-    CurvesState,
-    PointRef,
-    pruning_label,
-)
+from attnscope.viewmodels.heads.pruning import METRIC_NAMES, CurveGroup, CurvesState, PointRef, pruning_label
 from attnscope.viewmodels.session.head_measures import RANKING_NAMES
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, ground, named, plain_tooltip, push_button, rule, when

@@ -10,14 +10,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QKeyEvent, QResizeEvent, QTextDocument
-from PySide6.QtWidgets import (
-    QAbstractButton,
-    QFrame,
-    QPushButton,
-    QSizePolicy,
-    QTextBrowser,
-    QWidget,
-)
+from PySide6.QtWidgets import QAbstractButton, QFrame, QPushButton, QSizePolicy, QTextBrowser, QWidget
 
 from attnscope.errors import LoadError, UserError
 from attnscope.figures.style import LARGE_PX, font, isolated, plain_text, type_px

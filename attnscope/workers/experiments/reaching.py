@@ -15,13 +15,7 @@ import torch
 from torch import Generator
 
 from attnscope.nn import Transformer
-from attnscope.records.experiments import (
-    SCHEMES,
-    ExperimentNews,
-    ReachCurve,
-    ReachFinding,
-    ReachQuestion,
-)
+from attnscope.records.experiments import SCHEMES, ExperimentNews, ReachCurve, ReachFinding, ReachQuestion
 from attnscope.workers.experiments import (
     BATCH,
     CHANCE,
