@@ -133,7 +133,6 @@ def _numbers() -> Codec:
 
 
 def is_figure_file(path: Path | str) -> bool:
-    """Whether the name is that of a figure file."""
     return str(path).lower().endswith(ENDING)
 
 

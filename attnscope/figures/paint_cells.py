@@ -42,7 +42,6 @@ class CellLayout:
     n_columns: int
 
     def cell(self, i: int, j: int) -> QRectF:
-        """The rectangle of one cell."""
         width, height = self.cells.width() / self.n_columns, self.cells.height() / self.n_rows
         return QRectF(self.cells.left() + j * width, self.cells.top() + i * height, width, height)
 

@@ -40,7 +40,6 @@ class ChangedHead:
 
     @property
     def sentence(self) -> str:
-        """The head in words."""
         name = f"{self.head.stack} {self.head.label}"
         if np.isnan(self.mean_abs):
             return f"{name}: no cell in common"

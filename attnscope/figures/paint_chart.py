@@ -105,7 +105,6 @@ class ChartLayout:
         return px, py
 
     def x_at(self, pixel: float) -> float:
-        """The x value at a pixel."""
         x = self.x[0] + (pixel - self.plot.left()) / self.plot.width() * (self.x[1] - self.x[0])
         return float(10.0**x) if self.is_log_x else x
 

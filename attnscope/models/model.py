@@ -553,7 +553,6 @@ class Model:
         return done, self._build_trace(inputs, change, probe, done, has_logits=False)
 
     def _trace_of(self, inputs: Inputs, change: _Change, records: Mapping[SiteKey, SiteRecord]) -> Trace:
-        """A trace of the sites that are recorded."""
         return Trace(
             TextRecord(
                 sites=tuple(site for site in self.sites if site.key in records),

@@ -320,8 +320,7 @@ class ChartPanel(Dressed):
         """Draw another chart."""
         self._title.setText(chart.title)
         self.caption.set_full_text(chart.y_label)
-        self._below.setText(chart.x_label)
-        self._below.setVisible(bool(chart.x_label))
+        self._below.say(chart.x_label)
         self.plot.setAccessibleName(f"{chart.title} {chart.y_label}")
         self.plot.show_chart(chart)
 

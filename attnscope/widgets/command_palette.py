@@ -213,7 +213,6 @@ class MatchDelegate(QStyledItemDelegate):
     """Paints matches; letters that the query found are bold."""
 
     def row_px(self) -> int:
-        """The height of a row."""
         return round(type_px(_ROW_PX))
 
     def sizeHint(self, _option: QStyleOptionViewItem, _index: QModelIndex | QPersistentModelIndex) -> QSize:

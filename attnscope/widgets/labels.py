@@ -135,6 +135,11 @@ class PlainLabel(QLabel):
         if role:
             self.setProperty("role", role)
 
+    def say(self, text: str) -> None:
+        """Show a text; without one the label takes no room."""
+        self.setText(text)
+        self.setVisible(bool(text))
+
     def set_role(self, role: str) -> None:
         """Look like another kind of label."""
         if self.property("role") != role:

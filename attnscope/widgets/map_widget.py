@@ -112,7 +112,6 @@ class StateCard(Dressed):
         self._hint.setFixedWidth(even + 2)
 
     def show_stage(self, stage: Placeholder) -> None:
-        """Show another state."""
         self._title.setText(stage.title)
         self._hint.setText(stage.hint)
         self.fit_room()

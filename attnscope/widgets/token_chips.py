@@ -382,7 +382,6 @@ class ChipRows(Telling, Dressed):
         return self._chips
 
     def index_at(self, place: QPointF) -> int | None:
-        """The token at a place."""
         return next((k for k, chip in enumerate(self._chips) if chip.rect.contains(place)), None)
 
     def sizeHint(self) -> QSize:
@@ -479,7 +478,6 @@ class ChipFlow(ChipRows):
         self.fit_room()
 
     def sentence_of(self, index: int) -> str:
-        """One chip in words."""
         token = self._tokens[index]
         if token.id < 0:
             return f"{plain_piece(token.piece)}: yet to be split"

@@ -183,7 +183,6 @@ def paint_graph(painter: QPainter, rect: QRectF, graph: AttentionGraph, *, palet
 
 
 def natural_figure_height(width: float, graph: AttentionGraph) -> float:
-    """The height of the graph and its words at a width."""
     return (
         natural_graph_height(graph) + len(foot_lines(graph, width - 24.0)) * type_px(LINE_PX) + _FOOT_PAD_PX
     )

@@ -459,7 +459,6 @@ def short_limit(value: float) -> str:
 
 
 def strip_values(inside: HeadInside, name: str) -> Values:
-    """The numbers of a strip."""
     found: dict[str, Values] = {"k": inside.k, "products": inside.products, "weighted": inside.weighted}
     return found[name]
 

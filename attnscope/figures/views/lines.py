@@ -596,7 +596,6 @@ class LinesFigure(MapsFigure):
         return self.lines_height(width, has_names=True)
 
     def lines_height(self, width: float, *, has_names: bool) -> float:
-        """The height of the lines, and of the names of their heads."""
         return natural_lines_height(self.maps[0], width, names=line_names(self.maps) if has_names else ())
 
     def shown_words(self) -> list[str]:

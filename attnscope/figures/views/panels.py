@@ -153,7 +153,6 @@ class PanelsFigure(FigureSpec):
         return tuple(m for panel in self.panels if isinstance(panel, HeadFigure) for m in panel.maps)
 
     def grids(self) -> tuple[SiteGrid, ...]:
-        """The thumbnails of all panels."""
         return tuple(grid for panel in self.panels if isinstance(panel, GridFigure) for grid in panel.grids)
 
     def titled_maps(self) -> Iterator[tuple[str, str, HeadMap]]:

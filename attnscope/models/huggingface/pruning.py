@@ -62,7 +62,6 @@ class SitePlan:
 
     @property
     def removed(self) -> tuple[HeadRef, ...]:
-        """The heads that go."""
         return tuple(head for head in self.site.heads if head.head not in self.kept)
 
     @property

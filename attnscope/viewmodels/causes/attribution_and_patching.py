@@ -104,7 +104,6 @@ class AttributingState:
 
     @property
     def selected(self) -> tuple[HeadRef, ...]:
-        """The heads that the session has selected."""
         return self._session.selection
 
     @property
@@ -417,7 +416,6 @@ class FoundPatches:
         return patch_sentence(found, row, column) if found is not None else ""
 
     def select(self, row: int, column: int) -> HeadRef | None:
-        """Select the head of a cell, if it is one of a head."""
         found = self.patched
         head = found.head_at(row, column) if found is not None else None
         if head is not None:

@@ -355,7 +355,6 @@ class CandidateRow:
 
     @property
     def sentence(self) -> str:
-        """The row in words."""
         return (
             f"{self.name or self.token.piece}: {_percent(self.before)} before, {_percent(self.after)} after"
         )
@@ -561,7 +560,6 @@ class MeasureDifference:
 
     @property
     def delta(self) -> float:
-        """B − A."""
         return self.second - self.first
 
     @property

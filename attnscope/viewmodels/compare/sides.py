@@ -166,7 +166,6 @@ _MOST_READ = 2_000
 
 
 def changes_of(choice: SideChoice, session: Session) -> tuple[Gates, Interventions]:
-    """The gates and interventions of a side."""
     if choice.changes == "explore":
         return session.gates, session.interventions
     if choice.changes == "kept" and choice.kept is not None:
@@ -254,7 +253,6 @@ class SideTraces:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a trace is on its way."""
         return self.sides["A"].is_waiting or self.sides["B"].is_waiting
 
     @property

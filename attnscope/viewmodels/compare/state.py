@@ -219,7 +219,6 @@ class CompareState:
 
     @property
     def sides(self) -> dict[Which, Side]:
-        """A and B."""
         return self.traces.sides
 
     @property

@@ -173,7 +173,6 @@ class AligningState:
             self._session.texts.set_target(pair.target)
 
     def select_best(self) -> None:
-        """Select the head that aligns best."""
         best = self.best
         self._session.select_heads((best,) if best is not None else ())
 

@@ -76,7 +76,6 @@ class PointRef:
 
     @property
     def point(self) -> CurvePoint:
-        """The point itself."""
         return self.curve.points[self.index]
 
     @property
@@ -153,7 +152,6 @@ class CurvesState:
 
     @property
     def model(self) -> ModelInfo | None:
-        """The open model."""
         return self._session.model
 
     @property
@@ -425,7 +423,6 @@ class PruningState:
 
     @property
     def is_working(self) -> bool:
-        """Whether the worker is at it."""
         return self.step in ("trying", "saving")
 
     def handle(self, reply: Reply) -> None:

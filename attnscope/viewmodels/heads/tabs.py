@@ -231,7 +231,6 @@ class WeightsState:
 
     @property
     def model(self) -> ModelInfo | None:
-        """The open model."""
         return self._session.model
 
     @property

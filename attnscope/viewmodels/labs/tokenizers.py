@@ -133,7 +133,6 @@ class MergesState:
 
     @property
     def n_steps(self) -> int:
-        """The steps of the replay."""
         return len(self.replay.steps)
 
     @property

@@ -86,7 +86,6 @@ class MapWindow:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the whole map is seen."""
         return self.rows == (0, self.n_queries) and self.cols == (0, self.n_keys)
 
     @property

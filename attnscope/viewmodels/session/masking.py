@@ -167,7 +167,6 @@ class MaskedCells:
         )
 
     def cell_sentence(self, query: int, key: int) -> str:
-        """One cell in words."""
         tokens = self.tokens
         if not (0 <= query < len(tokens) and 0 <= key < len(tokens)):
             return ""
@@ -266,7 +265,6 @@ class Brush:
         self._stroke.clear()
 
     def paint(self, cells: Sequence[Cell], is_allowed: bool) -> None:
-        """Allow or forbid cells."""
         after = self._masking.cells.copy()
         for query, key in cells:
             after[query, key] = is_allowed

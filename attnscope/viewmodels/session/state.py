@@ -84,7 +84,6 @@ class Tracing:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a trace is on its way."""
         return self.is_stale and self.number != 0
 
     @property

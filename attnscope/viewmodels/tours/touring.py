@@ -28,13 +28,11 @@ from attnscope.viewmodels.tours.tours import (
 )
 from attnscope.viewmodels.training.recipe_text import recipe_value
 
-# The numbers that a tour's text may name, read from what is on the screen.
+# The numbers that a tour's text may name, read from what is on the screen: inside a head, of what the model
+# says, and of the other pages.
 #
 # Each has a name that stands in braces in the text, and a function that gives it as words, or None while it
 # is not there. Definitions: `schemes/measures`, `records/maps.py`.
-
-
-# Numbers inside a head, of what the model says, and of the other pages, for tours.
 
 _MAX_OF_LAB = 3
 
@@ -514,12 +512,10 @@ class TourState:
 
     @property
     def is_on(self) -> bool:
-        """Whether there is a tour."""
         return self.tour is not NO_TOUR
 
     @property
     def step(self) -> TourStep | None:
-        """The step that is shown."""
         return next(iter(self.tour.steps[self.index :]), None)
 
     @property

@@ -173,7 +173,6 @@ WORD_COLUMNS = frozenset(PRESET_COLUMNS.index(name) for name in ("preset", "obje
 
 
 def preset_row_cells(row: PresetRow) -> tuple[str, ...]:
-    """A preset as the cells of a table."""
     return (
         row.name,
         row.objective,

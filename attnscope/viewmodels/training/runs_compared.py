@@ -243,7 +243,6 @@ SWEEPS = Codec(is_strict=True, is_sparse=True, odd="texts", caps=Caps(whole=2**5
 
 
 def kept_sweep_path() -> Path:
-    """Where it is kept."""
     return resources_folder() / "sweeps" / f"{KEPT_SWEEP}.json"
 
 

@@ -323,7 +323,6 @@ class DrawnRuns:
         self.own = own
 
     def run_of(self, row: RunRow, *, is_strong: bool) -> ShownRun:
-        """A listed run as it is drawn."""
         run = row.summary
         steps = max(1, run.step)
         return ShownRun(

@@ -77,7 +77,6 @@ class KeptPictures:
         self._kept: OrderedDict[PictureWish, Traced] = OrderedDict()
 
     def find(self, wish: PictureWish) -> Traced | None:
-        """The picture of a wish, if it is still there."""
         if wish in self._kept:
             self._kept.move_to_end(wish)
         return self._kept.get(wish)
@@ -248,7 +247,6 @@ class Replay:
 
 
 def _grids_of(traced: Traced | None, stack: Stack | None) -> tuple[SiteGrid, ...]:
-    """The thumbnails of one stack."""
     return tuple(grid for grid in traced.grids if grid.site.stack == stack) if traced else ()
 
 

@@ -424,7 +424,6 @@ class PatchMaps(Dressed):
         self.fit_room()
 
     def words(self, method: Method, row: int, column: int) -> str:
-        """What a method says of one patch."""
         shown, numbers = self._state.query.answer, self._state.numbers(method)
         if shown is None or shown.picture is None or numbers is None or row < 0:
             return ""
@@ -619,8 +618,7 @@ class AcrossPanel(Dressed):
         self.numbers.show_choice("shares" if state.has_shares else "computed")
         self.numbers.setText("shares ▾" if state.has_shares else "computed ▾")
         self.stop_button.setVisible(state.flow_fraction is not None)
-        self.note.setText(state.note)
-        self.note.setVisible(bool(state.note))
+        self.note.say(state.note)
         self.grid.show_table()
         is_note_alone = bool(state.note) and self.grid.sizeHint().isEmpty()
         is_picture = state.query.answer is not None and state.query.answer.picture is not None

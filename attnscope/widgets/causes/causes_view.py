@@ -244,7 +244,6 @@ class PartBars(Telling, Dressed):
         return QSize(220, round(len(self._parts) * type_px(_ROW_PX)))
 
     def row_rect(self, row: int) -> QRectF:
-        """Where a part is painted."""
         return QRectF(0, row * type_px(_ROW_PX), self.width(), type_px(_ROW_PX))
 
     def row_at(self, y: float) -> int:
@@ -609,8 +608,7 @@ class CausesPanel(Dressed):
         self.statement.set_full_text(plain_text(state.statement))
         self.sum.setText(state.sum_words)
         self.order.show_choice(state.order)
-        self.note.setText(state.note)
-        self.note.setVisible(bool(state.note))
+        self.note.say(state.note)
         self.bars.show_parts()
         found, picture = state.found, state.picture
         is_laid_over = found is not None and found.reads is not None and picture is not None

@@ -214,7 +214,6 @@ class InsidePanel(Dressed):
 
     @property
     def state(self) -> InsideState:
-        """What is looked at."""
         return self._state
 
     def minimumSizeHint(self) -> QSize:

@@ -181,6 +181,5 @@ class LensPanel(QWidget):
     def _show(self) -> None:
         self.colour.show_choice(self._state.colour)
         self.colour.setText(f"{LENS_SHORT[self._state.colour]} ▾")
-        self.note.setText(self._state.note)
-        self.note.setVisible(bool(self._state.note))
+        self.note.say(self._state.note)
         self.grid.show_table()

@@ -52,8 +52,6 @@ from attnscope.widgets.labels import ElidedLabel, ground, rule, tool_button, whe
 from attnscope.widgets.map_widget import ARROWS, CellMapWidget, MapWidget, StateCard, map_style
 from attnscope.widgets.theme import Dressed
 
-# Every head of a comparison as a small difference: hover, select, walk with the arrows.
-
 # The maps of both sides and their difference with one zoom, one cursor and one highlight for all three.
 
 

@@ -108,12 +108,10 @@ class BeamView(Telling, Dressed):
         self.update()
 
     def node_rect(self, node: PlacedNode) -> QRectF:
-        """Where a node is drawn."""
         column, height = self._column_px, type_px(_NODE_PX)
         return QRectF(node.column * column + 2, node.row * type_px(_ROW_PX) + 2, column - 6, height)
 
     def placed(self) -> tuple[PlacedNode, ...]:
-        """Every node that is drawn."""
         return self._placed
 
     def sizeHint(self) -> QSize:

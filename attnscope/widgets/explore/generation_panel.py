@@ -194,8 +194,6 @@ class ProbabilityKey(Dressed):
         self.update()
 
 
-# How the model is to write: greedily, by drawing, or with beams, and the numbers of each way.
-
 # A GenerationState in words: how it stands, which token is looked at, how large the tree is.
 
 
@@ -260,7 +258,6 @@ def place_of_chosen(state: GenerationState) -> str:
 
 
 def tree_sentence(tree: BeamTree) -> str:
-    """The tree in numbers."""
     n_ended = sum(node.state == "finished" for node in tree.nodes)
     return (
         f"{plural(len(tree.nodes), 'node')}, {plural(tree.depth, 'token')} deep, {n_ended} "

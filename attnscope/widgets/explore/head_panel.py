@@ -390,7 +390,6 @@ class CellPointing(QObject):
 
     @Slot(int, int, float)
     def on_cell(self, query: int, key: int, weight: float) -> None:
-        """The pointer is at a cell of the map."""
         shown = self._session.maps.of(self._session.primary)
         if shown is not None and query < len(shown.queries) and key < len(shown.keys):
             self._tell(shown, (query, key), weight)
@@ -404,7 +403,6 @@ class CellPointing(QObject):
 
     @Slot(object, object)
     def on_line_token(self, query: int | None, key: int | None) -> None:
-        """The pointer is at a token of the lines."""
         lines = self._long.lines
         if lines.shown:
             query, key = lines.token(query, key)

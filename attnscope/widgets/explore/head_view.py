@@ -229,7 +229,6 @@ class PictureView(MapWidget):
         when(self, self.update, state.changed.query)
 
     def figure(self) -> PicturePart | None:
-        """What is shown, for a figure."""
         shown = self._state.shown
         return PicturePart(picture=shown[0], query=self._state.query) if shown is not None else None
 

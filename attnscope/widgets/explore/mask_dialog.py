@@ -74,7 +74,6 @@ class MaskGrid(Dressed):
         self._measure()
 
     def show_state(self) -> None:
-        """Show the cells as they are now."""
         self._cells = self._state.cells
         names = tuple(plain_piece(token.piece, max_characters=_LONGEST) for token in self._state.tokens)
         if names != self._names:
@@ -88,14 +87,12 @@ class MaskGrid(Dressed):
         self._measure()
 
     def cell_at(self, place: QPointF) -> Cell | None:
-        """The cell at a place of the widget."""
         row = int((place.y() - self._top_px) // self._cell_px)
         column = int((place.x() - self._left_px) // self._cell_px)
         n = len(self._names)
         return (row, column) if 0 <= row < n and 0 <= column < n else None
 
     def cell_rect(self, cell: Cell) -> QRectF:
-        """Where a cell is."""
         side = float(self._cell_px)
         return QRectF(self._left_px + cell[1] * side, self._top_px + cell[0] * side, side, side)
 
@@ -397,19 +394,15 @@ class MaskDialog(Dressing, QDialog):
     def _show(self) -> None:
         state = self.state
         refusal = state.refusal
-        self.refusal.setText(refusal)
-        self.refusal.setVisible(bool(refusal))
+        self.refusal.say(refusal)
         self._area.setVisible(not refusal)
         for part in (*self.presets.values(), self.use_button, self.file_button, self.invert_button):
             part.setEnabled(not refusal)
         self.scope.setText(_scope_words(state))
         self.count.setText("" if refusal else state.drawn.count_sentence)
-        self.blind.setText("" if refusal else plain_text(state.drawn.blind_sentence))
-        self.blind.setVisible(bool(self.blind.text()))
-        self.effect.setText(plain_text(state.effect_sentence))
-        self.effect.setVisible(bool(self.effect.text()))
-        self.edges_error.setText(plain_text(state.edges.error))
-        self.edges_error.setVisible(bool(state.edges.error))
+        self.blind.say("" if refusal else plain_text(state.drawn.blind_sentence))
+        self.effect.say(plain_text(state.effect_sentence))
+        self.edges_error.say(plain_text(state.edges.error))
         self.symmetric.setChecked(state.brush.is_symmetric)
         self.loops.setChecked(state.edges.has_loops)
         name = state.name

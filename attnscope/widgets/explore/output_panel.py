@@ -345,8 +345,7 @@ class OutputPanel(QWidget):
             self._view.choose_position(most_changed_position(comparison))
         self.positions.setVisible(len(labels) > 1)
         follows = follows_text(comparison) if comparison else ""
-        self.follows.setText(follows)
-        self.follows.setVisible(bool(follows))
+        self.follows.say(follows)
         self._show_texts()
         self._show_prediction()
 
@@ -367,8 +366,7 @@ class OutputPanel(QWidget):
         for part in (*self._text_titles, *self.texts):
             part.setVisible(bool(before or after))
         certainty = certainty_text(comparison) if comparison else ""
-        self.certainty.setText(certainty)
-        self.certainty.setVisible(bool(certainty))
+        self.certainty.say(certainty)
         is_unwritten = bool(before) and not after and mask_in(self._session.interventions) is not None
         self._text_titles[1].setVisible(bool(before or after) and not is_alone)
         self.texts[1].setVisible(bool(before or after) and not is_alone and not is_unwritten)

@@ -112,8 +112,6 @@ class WordHelp(QCompleter):
         self.list.hide()
 
 
-# The context menu of a token: the merges of its word, and what can be copied.
-
 # A token strip of at most a few rows; longer texts scroll inside it, and lit tokens come into view.
 
 MAX_ROWS = 3

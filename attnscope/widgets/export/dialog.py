@@ -76,7 +76,6 @@ class KeptChoices:
 
     @property
     def text(self) -> str:
-        """For the settings."""
         return json.dumps(_CODEC.write(self))
 
     def on(self, spec: FigureSpec) -> FigureSpec:
@@ -120,7 +119,6 @@ def length(name: str, value: float) -> QDoubleSpinBox:
 
 
 def type_size(value: float) -> QDoubleSpinBox:
-    """The size of type in points."""
     spin = QDoubleSpinBox(minimum=MIN_PT, maximum=MAX_PT, decimals=2, singleStep=0.5, suffix=" pt")
     spin.setValue(value)
     spin.setAccessibleName("Size of type in points")
@@ -194,7 +192,6 @@ class ExportChoices(QWidget):
         return cast("str", self.views.currentData())
 
     def format(self) -> Format:
-        """The format chosen."""
         return cast("Format", self.formats.currentData())
 
     def apply(self, spec: FigureSpec) -> FigureSpec:

@@ -107,7 +107,6 @@ class HeadTableModel(QAbstractTableModel):
         return 0 if parent.isValid() else _N_NAMES + len(self.names)
 
     def column_name(self, column: int) -> str:
-        """The name by which a column is sorted."""
         return (HEAD_COLUMN, ROLE_COLUMN, *self.names)[column]
 
     def headerData(

@@ -110,7 +110,6 @@ class PruningPage(QWidget):
         watch_seen(self, state.first_look.look)
 
     def figure_spec(self) -> FigureSpec | None:
-        """The curves as a figure."""
         curves, model = self._state.curves, self._state.model
         if not curves or model is None:
             return None
@@ -423,8 +422,7 @@ class PruneDialog(QDialog):
         words = outcome_words(state)
         self.outcome.setText(words.title)
         self.outcome.set_role("error" if words.is_error else "name")
-        self.details.setText(words.details)
-        self.details.setVisible(bool(words.details))
+        self.details.say(words.details)
         self.stop_button.setVisible(state.step == "trying")
         self.save_button.setEnabled(state.can_save)
         self.open_button.setVisible(state.step == "saved")

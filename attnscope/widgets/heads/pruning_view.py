@@ -310,8 +310,7 @@ class PointPanel(QWidget):
         self.untouched.setText(f"{metric_words(curve.points[0])} with every head on")
         taken = taken_words(found.taken_last)
         self.taken_title.setVisible(bool(taken))
-        self.taken.setVisible(bool(taken))
-        self.taken.setText(taken)
+        self.taken.say(taken)
 
 
 class PruningView(QSplitter):

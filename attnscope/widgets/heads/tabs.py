@@ -375,7 +375,6 @@ class PairPanel(QWidget):
         self.setMinimumWidth(240)
 
     def show_found(self) -> None:
-        """Show what is known."""
         self.note.setText(self._state.note(self.kind))
         self.table.show_pairs(self._state.pairs(self.kind))
 

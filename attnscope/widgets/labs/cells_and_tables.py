@@ -52,7 +52,6 @@ class CellPanel(Dressed):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
 
     def show_cells(self, shown: CellMap) -> None:
-        """Show another map."""
         self._shown = shown
         self.setAccessibleName(f"{shown.title}, {shown.values.shape[0]} × {shown.values.shape[1]}")
         self.update()
@@ -69,7 +68,6 @@ class CellPanel(Dressed):
             self.update()
 
     def sentence(self, i: int, j: int) -> str:
-        """The cell in words."""
         if self._shown is None:
             return ""
         shown, value = self._shown, float(self._shown.values[i, j])

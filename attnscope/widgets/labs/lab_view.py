@@ -82,7 +82,6 @@ class ControlRow(QWidget, Generic[C]):
         self.show_choice(choice)
 
     def show_choice(self, choice: C) -> None:
-        """Show what holds now."""
         self._choice = choice
         setting, field, value = self._setting, self.field, self._setting.of(choice)
         if isinstance(setting, Number) and isinstance(field, JumpSlider):

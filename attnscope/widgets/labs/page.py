@@ -158,7 +158,6 @@ class LabsPage(Dressed):
 
     @property
     def entries(self) -> tuple[LabEntry, ...]:
-        """Every lab there is, as listed."""
         return tuple(self._entries.values())
 
     @property

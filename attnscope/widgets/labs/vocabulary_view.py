@@ -238,7 +238,6 @@ class _PieceCard(QWidget):
         self.show_piece(None, "")
 
     def show_piece(self, detail: PieceDetail | None, score: str) -> None:
-        """Show another piece."""
         while item := self._layout.takeAt(0):
             if widget := item.widget():
                 widget.hide()

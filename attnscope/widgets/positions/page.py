@@ -562,8 +562,7 @@ class PositionsPage(Dressed):
         said = (
             checklist_point(state.checks) if has_checks else position_point(state.tables, state.short_title)
         )
-        self.sentence.setText(said)
-        self.sentence.setVisible(bool(said))
+        self.sentence.say(said)
 
     def _show_stale(self) -> None:
         self._columns.set_stale(self._state.is_stale)

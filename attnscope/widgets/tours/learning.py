@@ -72,7 +72,6 @@ class PointerFrame(Dressed):
 
     @property
     def target(self) -> QWidget | None:
-        """What is pointed at."""
         return self._target
 
     def point_at(self, target: QWidget | None) -> None:

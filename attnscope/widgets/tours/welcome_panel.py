@@ -69,8 +69,7 @@ class CardButton(QAbstractButton):
 
     def set_side(self, text: str) -> None:
         """Say something else at the right."""
-        self.side.setText(text)
-        self.side.setVisible(bool(text))
+        self.side.say(text)
         parts = (self.title.text(), self.detail.text(), text)
         self.setAccessibleName(". ".join(part.rstrip(".") for part in parts if part))
 

@@ -90,7 +90,6 @@ class CurvesBar(QWidget):
 
     @property
     def drawing(self) -> Drawing:
-        """How the curves are drawn."""
         share = self._slider.value() / SMOOTHING_STEPS
         smoothing = 0.0 if share == 0 else float(1.0 - 10.0 ** (-3.0 * share))
         return Drawing(axis=self._axis, smoothing=smoothing, losses=self._losses)

@@ -412,8 +412,7 @@ class _BatchPanel(QWidget):
         batch, problem = planning.batch, planning.batch_problem
         waiting = "Reading the data…" if planning.has_asked_batch and not problem else ""
         self.text.setPlainText(waiting if batch is None else "\n".join(batch_lines(batch)))
-        self._problem.setText(problem)
-        self._problem.setVisible(bool(problem))
+        self._problem.say(problem)
         self._sample.setVisible(planning.is_sample_batch)
 
 
@@ -557,7 +556,6 @@ class CostBar(QWidget):
         return self._state.planning.plan is not None or bool(self._state.planning.problem)
 
     def show_plan(self) -> None:
-        """Show the newest plan."""
         planning = self._state.planning
         plan = planning.plan
         problem = planning.problem if plan is None else problem_of(plan)
@@ -572,8 +570,7 @@ class CostBar(QWidget):
             self._line.set_full_text(" · ".join(parts))
             self._line.setToolTip(f"Training takes {memory_line(plan)} on {plan.device}")
         self.rates.show_plan(plan)
-        self._problem.setVisible(bool(problem))
-        self._problem.setText(problem)
+        self._problem.say(problem)
 
     @cached_property
     def _dialog(self) -> CostDialog:
@@ -585,10 +582,8 @@ class CostBar(QWidget):
         self._dialog.raise_()
 
     def open_presets(self) -> None:
-        """Open the table of presets."""
         self.open_tab("Presets")
 
     def open_tab(self, name: str) -> None:
-        """Open one of the `COST_TABS`."""
         self._on_more()
         self._dialog.tabs.show_panel(name)

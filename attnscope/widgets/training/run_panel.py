@@ -525,7 +525,6 @@ class RunPanel(Dressed):
         self.setMinimumWidth(max(round(_LEAST_PX * min(self.theme.type_factor, _MOST_FACTOR)), needed))
 
     def open_cost(self, tab: str) -> None:
-        """Open the cost in advance at one of its tabs."""
         self._cost.open_tab(tab)
 
     # --- building ---------------------------------------------------------------------------------
@@ -573,7 +572,6 @@ class RunPanel(Dressed):
     # --- showing ----------------------------------------------------------------------------------
 
     def show_recipe(self) -> None:
-        """Show the recipe, its faults and where it runs."""
         recipe = self._state.recipe
         self.recipe_row.show_recipe()
         if recipe.path != self._shown_path:
@@ -601,8 +599,7 @@ class RunPanel(Dressed):
         self._title.setText(status.title)
         self._title.set_role("error" if phase in ("failed", "diverged") else "name")
         self._detail.setText(status.detail)
-        self._warning.setText(state.run.save_warning)
-        self._warning.setVisible(bool(state.run.save_warning))
+        self._warning.say(state.run.save_warning)
         self.last_button.show_run()
         self._show_start()
         self.hold_action.setText("Resume" if phase == "paused" else "Pause")

@@ -433,7 +433,6 @@ class RunsTable(Dressing, QTableView):
         self._fit()
 
     def show_runs(self) -> None:
-        """Show the list as it is now."""
         at = self.current_folder()
         if self._rows.reload():
             self._fit()
@@ -564,7 +563,6 @@ class RunsPanel(QWidget):
         self._lines.insertWidget(0, line)
 
     def show_runs(self) -> None:
-        """Show the list as it is now."""
         runs = self._runs
         self._pages.setCurrentWidget(self.table if runs.n_listed else self._card)
         self.table.show_runs()

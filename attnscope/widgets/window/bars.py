@@ -376,7 +376,6 @@ class Banner(Dressing, QFrame):
 
     @property
     def message(self) -> str:
-        """What the banner says."""
         return self._label.text()
 
     def _on_help_clicked(self) -> None:

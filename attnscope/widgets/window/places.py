@@ -192,9 +192,6 @@ class WindowPlaces:
         return next((button for button in buttons if button.isDefault()), None)
 
 
-# The bar of a guided tour below the page: what is said, the formula with its numbers, and the way on.
-
-
 # Text of the program's own files with a little emphasis, never what a stranger wrote read as markup.
 
 WAITING, LACKING = "…", "–"

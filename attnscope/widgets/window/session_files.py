@@ -422,13 +422,11 @@ class SessionFiles(QObject):
             self.open_path(path)
 
     def ask_and_open_text(self) -> None:
-        """Ask for a text file and look at it."""
         path = self.ask_text(self._window, "Open text", str(Path.home()))
         if path:
             self._look_at_file(path)
 
     def ask_and_open_recording(self) -> None:
-        """Ask for a file of recorded attention and open it."""
         path = self.ask_recording(self._window, "Open recorded attention", str(Path.home()))
         if path:
             self.open_path(path)

@@ -106,7 +106,6 @@ class ShelfTable(QTableView):
         self.doubleClicked.connect(lambda _index: self.opened.emit())
 
     def show_rows(self) -> None:
-        """Show the list as it is now."""
         self._rows.reload()
         self.show_chosen()
 

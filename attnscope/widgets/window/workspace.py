@@ -71,7 +71,6 @@ class Autosave(QObject):
 
     @property
     def path(self) -> Path:
-        """Where the copy is."""
         return self._path
 
     @property
