@@ -71,6 +71,7 @@ class Palette:
     """The colours of one theme; `series` are the lines and curves, told apart by colour-blind people.
 
     `not_allowed` and `hatch` paint cells that the mask forbids, `no_data` cells that hold no number.
+    `focus` frames what has the keyboard, where the frame of everything else is a `line`.
     `type_factor` is how large type is on the screen, 1 at a desk.
     """
 
@@ -82,6 +83,7 @@ class Palette:
     muted: str
     accent: str
     accent_text: str
+    focus: str
     warning: str
     error: str
     line: str
@@ -102,6 +104,7 @@ LIGHT = Palette(
     muted="#59616b",
     accent="#1a5fd0",
     accent_text="#ffffff",
+    focus="#1a5fd0",
     warning="#8a5a00",
     error="#c02626",
     line="#cfd4da",
@@ -120,6 +123,7 @@ DARK = Palette(
     muted="#9ba3ae",
     accent="#6ea8ff",
     accent_text="#0d1420",
+    focus="#6ea8ff",
     warning="#e0a83a",
     error="#ff7b72",
     line="#3a4049",
@@ -139,6 +143,7 @@ PROJECTOR = Palette(
     muted="#2f363d",
     accent="#0040a8",
     accent_text="#ffffff",
+    focus="#000000",
     warning="#6b3f00",
     error="#a00000",
     line="#868e96",

@@ -37,6 +37,8 @@ MAX_BYTES = 100_000
 
 TOPICS = "topics"
 """The page whose headings are what a lecture is about; the command palette knows them."""
+STUDENTS = "students"
+"""The page whose headings are what students ask; so does the palette."""
 
 HELP_OF_VIEWS: Mapping[str, str] = {
     "explore": "explore",

@@ -1,18 +1,19 @@
 """Finding one of very many things by a few letters: what the command palette offers, and its order.
 
-A query matches when each of its words stands in the text, as a whole or as letters in order. Letters
-that follow each other or begin a word weigh more, so that `pab` finds “Prune all but selected”. Where
-letters lie within words, words that stand somewhere as they were typed come first. Where nothing but
-help has every word, what has the rarest of them follows: `hierarchical attention network`.
+A query matches when each of its words stands in the text, as a whole or as letters in order; small words
+of a question, such as `what does this`, need not. Letters that follow each other or begin a word weigh
+more, so that `pab` finds “Prune all but selected”. Where letters lie within words, words that stand
+somewhere as they were typed come first. Where nothing but help has every word, what has the rarest of them
+follows: `hierarchical attention network`.
 """
 
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-Kind = Literal["action", "page", "model", "recent", "sample", "head", "choice", "recipe", "help"]
+Kind = Literal["action", "page", "model", "recent", "sample", "head", "choice", "recipe", "help", "question"]
 KIND_NAMES: dict[Kind, str] = {
     "action": "command",
     "page": "page",
@@ -23,6 +24,7 @@ KIND_NAMES: dict[Kind, str] = {
     "choice": "setting",
     "recipe": "recipe",
     "help": "help",
+    "question": "question",
 }
 _KIND_WEIGHT: dict[Kind, float] = {
     "action": 3.0,
@@ -34,6 +36,7 @@ _KIND_WEIGHT: dict[Kind, float] = {
     "head": 0.0,
     "recipe": -1.0,
     "help": -2.0,
+    "question": -2.0,
 }
 N_SHOWN = 60
 _START, _FOLLOWING, _LETTER, _GAP = 8.0, 6.0, 1.0, 0.15
@@ -45,8 +48,19 @@ _MOST_SCATTERED = 4.0
 """What letters in order are worth at most when one of them neither begins a word nor follows another."""
 _DISABLED = 12.0
 """What cannot be done now comes after what can, unless it is what was typed."""
+_ASKED = 60.0
+"""What a question that students ask is worth to somebody who asks, with a word that it has."""
 _IN_DETAIL, _IN_SEARCH, _LEAST_LETTERS = 20.0, 14.0, 3
 """What a word is worth that begins a word of the detail, or of the other words; how long it is at least."""
+
+
+_ASKS = frozenset("how what when where which who why".split())
+_SMALL = _ASKS - {"why"} | frozenset(
+    "a an and are can could did do does happen happens i if in is it its me my of so that the there these "
+    "this to was we you your".split()
+)
+"""Words that say nothing of what is looked for; `why` stands in names."""
+_MARKS = "?!.,;:…\"'“”‘’"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,19 +96,32 @@ def find(
     Without a query: what was used lately, then everything but the heads, as it came.
     """
     ranks = used or {}
-    words = _plain(query).split()
+    typed = _plain(query).split()
+    words = _telling(typed)
     if not words:
         shown = [item for item in items if item.kind != "head"]
         shown.sort(key=lambda item: ranks.get(item.key, 1_000_000))
         return tuple(ItemMatch(item=item) for item in shown[:n_shown])
     items = tuple(items)
     found = [match for item in items if (match := match_item(item, words)) is not None]
+    if _ASKS & set(typed) or "?" in query:
+        found = [_asked(match) for match in found]
     ranked = sorted(found, key=lambda match: -_of_use(match, ranks))
     if all(match.item.kind == "help" for match in found):
         known = {match.item.key for match in found}
         others = [match for match in _with_rarest(items, words) if match.item.key not in known]
         ranked += sorted(others, key=lambda match: -_of_use(match, ranks))
     return tuple(ranked[:n_shown])
+
+
+def _telling(typed: list[str]) -> list[str]:
+    """The words without marks at their ends, and without small ones where others are left."""
+    bare = [word.strip(_MARKS) or word for word in typed]
+    return [word for word in bare if word not in _SMALL] or bare
+
+
+def _asked(match: ItemMatch) -> ItemMatch:
+    return replace(match, score=match.score + _ASKED * (match.item.kind == "question" and bool(match.places)))
 
 
 def _of_use(match: ItemMatch, ranks: Mapping[str, int]) -> float:

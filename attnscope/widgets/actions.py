@@ -149,9 +149,15 @@ ACTIONS: tuple[ActionSpec, ...] = (
         text="Export figure…",
         menu="File",
         shortcuts=("Ctrl+E",),
-        search="save as PDF SVG PNG picture image figure for a paper slides CSV NPZ",
+        search="save as PDF SVG PNG HTML CSV NPZ picture image screenshot print handout for a paper slides",
     ),
-    ActionSpec(name="copy-figure", text="Copy figure", menu="File", shortcuts=("Ctrl+Shift+C",)),
+    ActionSpec(
+        name="copy-figure",
+        text="Copy figure",
+        menu="File",
+        shortcuts=("Ctrl+Shift+C",),
+        search="screenshot clipboard paste into slides",
+    ),
     ActionSpec(name="quit", text="Quit", menu="File", shortcuts=("Ctrl+Q",), is_after_rule=True),
     ActionSpec(name="undo", text="Undo", menu="Edit", shortcuts=("Ctrl+Z", "Z")),
     ActionSpec(name="redo", text="Redo", menu="Edit", shortcuts=("Ctrl+Shift+Z", "Ctrl+Y", "Shift+Z")),
@@ -164,6 +170,7 @@ ACTIONS: tuple[ActionSpec, ...] = (
         menu="Edit",
         shortcuts=("Ctrl+G",),
         tip="Gate 0 removes a head's output; Space does the same in the grid",
+        search="turn off ablate ablation delete disable mute without this head",
         is_after_rule=True,
     ),
     ActionSpec(
@@ -200,6 +207,7 @@ ACTIONS: tuple[ActionSpec, ...] = (
         menu="Edit",
         shortcuts=("Ctrl+Shift+K",),
         tip="Add a named view, saved with the session; step through views while presenting",
+        search="bookmark remember slide lecture",
     ),
     ActionSpec(name="page-explore", text="Explore", menu="View", shortcuts=("Ctrl+1",)),
     ActionSpec(
@@ -266,6 +274,7 @@ ACTIONS: tuple[ActionSpec, ...] = (
         menu="View",
         shortcuts=("F11",),
         tip="Show only the essentials, for a projector; F11 or Esc brings everything back",
+        search="full screen fullscreen slide show slideshow beamer lecture",
     ),
     ActionSpec(
         name="next-view",
@@ -273,6 +282,7 @@ ACTIONS: tuple[ActionSpec, ...] = (
         menu="View",
         shortcuts=("Ctrl+PgDown",),
         tip="The view kept after this one; while presenting Page Down does it too",
+        search="next slide bookmark",
     ),
     ActionSpec(
         name="previous-view",
@@ -280,6 +290,7 @@ ACTIONS: tuple[ActionSpec, ...] = (
         menu="View",
         shortcuts=("Ctrl+PgUp",),
         tip="The view kept before this one; while presenting Page Up does it too",
+        search="previous slide bookmark",
     ),
     ActionSpec(
         name="show-as",
@@ -292,8 +303,16 @@ ACTIONS: tuple[ActionSpec, ...] = (
     ActionSpec(name="renormalise", text="Renormalise rows", menu="View", shortcuts=("N",)),
     ActionSpec(name="by-word", text="Merge subwords", menu="View", shortcuts=("W",)),
     ActionSpec(name="plain-maps", text="Reset map options", menu="View", shortcuts=("Shift+K",)),
-    ActionSpec(name="larger", text="Larger type", menu="Window", shortcuts=("Ctrl++", "Ctrl+=")),
-    ActionSpec(name="smaller", text="Smaller type", menu="Window", shortcuts=("Ctrl+-",)),
+    ActionSpec(
+        name="larger",
+        text="Larger type",
+        menu="Window",
+        shortcuts=("Ctrl++", "Ctrl+="),
+        search="bigger font size zoom in",
+    ),
+    ActionSpec(
+        name="smaller", text="Smaller type", menu="Window", shortcuts=("Ctrl+-",), search="font size zoom out"
+    ),
     ActionSpec(
         name="history",
         text="History",
@@ -306,7 +325,9 @@ ACTIONS: tuple[ActionSpec, ...] = (
         name="kept-views",
         text="Kept views and notes",
         menu="Window",
+        shortcuts=("Ctrl+Alt+K",),
         tip="Views to come back to, for example in a lecture, and your notes; saved with the session",
+        search="bookmarks slides speaker notes",
     ),
     ActionSpec(
         name="work",
@@ -336,7 +357,7 @@ ACTIONS: tuple[ActionSpec, ...] = (
         name="palette",
         text="Find a command…",
         menu="Help",
-        shortcuts=("Ctrl+Shift+P",),
+        shortcuts=("Ctrl+Shift+P", "Ctrl+K"),
         tip="Find any command, page, model, sample or head",
     ),
     ActionSpec(name="shortcuts", text="Shortcuts", menu="Help", shortcuts=("F1",)),

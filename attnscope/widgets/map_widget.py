@@ -57,7 +57,7 @@ def paint_focus(painter: QPainter, rect: QRect, palette: Palette) -> None:
     """Frame the view that hears the keyboard."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
     painter.setBrush(Qt.BrushStyle.NoBrush)
-    painter.setPen(QPen(QColor(palette.accent), 1.0))
+    painter.setPen(QPen(QColor(palette.focus), 1.0))
     painter.drawRect(rect.adjusted(0, 0, -1, -1))
 
 

@@ -204,7 +204,7 @@ def _qt_palette(palette: Palette) -> QPalette:
 
 
 _NAMES = (
-    "background", "panel", "raised", "text", "muted", "accent", "accent_text",
+    "background", "panel", "raised", "text", "muted", "accent", "accent_text", "focus",
     "warning", "error", "line", "grid", "no_data",
 )  # fmt: skip
 
@@ -233,7 +233,7 @@ QTextBrowser[role="reading"] { background: transparent; border: none; selection-
     selection-color: @accent_text@; }
 QAbstractButton[role="card"] { background: @raised@; border: 1px solid @line@; border-radius: 4px; }
 QAbstractButton[role="card"]:hover { background: @grid@; }
-QAbstractButton[role="card"]:focus { border: 1px solid @accent@; }
+QAbstractButton[role="card"]:focus { border: 1px solid @focus@; }
 QLabel[role="large"] { font-size: 18px; font-weight: 600; }
 QLabel[role="warning"] { font-size: 11px; color: @warning@; font-weight: 600; }
 QLabel[role="error"] { color: @error@; }
@@ -253,8 +253,8 @@ QListView[role="contents"]::item { padding: 4px 4px 4px 12px; border-radius: 0; 
 QListView[role="contents"]::item:disabled { color: @muted@; padding: 8px 4px 2px 8px; }
 QListView[role="contents"]::item:hover:!selected:!disabled { background: @grid@; }
 QListView::item:selected { background: @accent@; color: @accent_text@; }
-QListView:focus, QTreeView:focus, QTableView:focus, QScrollArea:focus { border: 1px solid @accent@; }
-QListView[role="contents"]:focus { border: none; border-left: 2px solid @accent@; }
+QListView:focus, QTreeView:focus, QTableView:focus, QScrollArea:focus { border: 1px solid @focus@; }
+QListView[role="contents"]:focus { border: none; border-left: 2px solid @focus@; }
 QFrame[role="banner-error"] { background: @raised@; border: 1px solid @line@; border-left: 4px solid @error@;
     border-radius: 4px; }
 QFrame[role="banner-note"] { background: @raised@; border: 1px solid @line@; border-left: 4px solid @accent@;
@@ -274,13 +274,13 @@ QLineEdit, QPlainTextEdit {
 QLineEdit { padding: 0 8px; min-height: 26px; }
 QLineEdit, QPlainTextEdit, QComboBox { placeholder-text-color: @muted@; }
 QLineEdit:disabled, QPlainTextEdit:disabled { placeholder-text-color: @no_data@; }
-QLineEdit:focus, QPlainTextEdit:focus { border: 1px solid @accent@; }
+QLineEdit:focus, QPlainTextEdit:focus { border: 1px solid @focus@; }
 QLineEdit QToolButton { min-height: 0; padding: 0; border: none; background: transparent; }
 QLineEdit:read-only { background: @panel@; }
 QComboBox { background: @raised@; border: 1px solid @line@; border-radius: 4px; padding: 0 8px;
     min-height: 26px; }
 QComboBox:hover { background: @grid@; }
-QComboBox:focus, QAbstractSpinBox:focus { border: 1px solid @accent@; }
+QComboBox:focus, QAbstractSpinBox:focus { border: 1px solid @focus@; }
 QComboBox::drop-down { border: none; width: 20px; }
 QComboBox::down-arrow { image: url("@chevron@"); width: 12px; height: 12px; margin-right: 8px; }
 QAbstractSpinBox[buttonSymbols="UpDownArrows"] { background: @raised@; border: 1px solid @line@;
@@ -295,7 +295,7 @@ QAbstractSpinBox[buttonSymbols="UpDownArrows"]::up-arrow { image: url("@chevron-
 QAbstractSpinBox[buttonSymbols="UpDownArrows"]::down-arrow { image: url("@chevron@"); width: 10px;
     height: 10px; }
 QCheckBox, QRadioButton { spacing: 6px; border: 1px solid transparent; border-radius: 4px; padding: 0 2px; }
-QCheckBox:focus, QRadioButton:focus { border: 1px solid @accent@; }
+QCheckBox:focus, QRadioButton:focus { border: 1px solid @focus@; }
 QCheckBox::indicator, QAbstractItemView::indicator { width: 13px; height: 13px; background: @raised@;
     border: 1px solid @muted@; border-radius: 3px; }
 QCheckBox::indicator:hover { border-color: @accent@; }
@@ -319,24 +319,25 @@ QPushButton, QToolButton { background: @raised@; border: 1px solid @line@; borde
     padding: 0 8px; min-height: 26px; }
 QPushButton:hover, QToolButton:hover { background: @grid@; }
 QPushButton:pressed, QToolButton:pressed { background: @line@; }
-QPushButton:focus, QToolButton:focus { border: 1px solid @accent@; }
+QPushButton:focus, QToolButton:focus { border: 1px solid @focus@; }
 QPushButton:disabled, QToolButton:disabled { color: @no_data@; }
 QPushButton:default { background: @accent@; color: @accent_text@; border: 1px solid @accent@; }
+QPushButton:default:focus { background: @raised@; color: @accent@; border: 1px solid @focus@; }
 QPushButton:default:disabled { background: @grid@; color: @no_data@; border: 1px solid @line@; }
 QToolButton { max-height: 26px; icon-size: 16px; }
 QToolButton[role="page"] { max-height: 64px; icon-size: 24px; }
 QToolButton::menu-indicator { image: none; width: 0; }
 QToolButton[role="flat"] { background: transparent; border: 1px solid transparent; }
 QToolButton[role="flat"]:hover { background: @grid@; }
-QToolButton[role="flat"]:focus { border: 1px solid @accent@; }
+QToolButton[role="flat"]:focus { border: 1px solid @focus@; }
 QToolButton[role="line"] { background: transparent; border: 1px solid transparent; padding: 0 4px;
     min-height: 17px; font-size: 11px; color: @muted@; }
 QToolButton[role="line"]:hover { background: @grid@; color: @text@; }
-QToolButton[role="line"]:focus { border: 1px solid @accent@; }
+QToolButton[role="line"]:focus { border: 1px solid @focus@; }
 QToolButton[role="status"] { background: transparent; border: 1px solid transparent; padding: 0 4px;
     min-height: 18px; font-size: 11px; }
 QToolButton[role="status"]:hover { background: @grid@; }
-QToolButton[role="status"]:focus { border: 1px solid @accent@; }
+QToolButton[role="status"]:focus { border: 1px solid @focus@; }
 QToolButton[role="tab"], QToolButton[role="side-tab"] { background: transparent; border: none;
     border-bottom: 2px solid transparent; border-radius: 0; padding: 0 8px; min-height: 26px;
     color: @muted@; }
@@ -344,16 +345,18 @@ QToolButton[role="side-tab"] { padding: 0; font-size: 11px; }
 QToolButton[role="tab"]:hover, QToolButton[role="side-tab"]:hover { color: @text@; }
 QToolButton[role="tab"]:checked, QToolButton[role="side-tab"]:checked { color: @text@;
     border-bottom: 2px solid @accent@; }
-QToolButton[role="tab"]:focus, QToolButton[role="side-tab"]:focus { background: @grid@; }
+QToolButton[role="tab"]:focus, QToolButton[role="side-tab"]:focus { background: @grid@; color: @accent@;
+    border-top: 1px solid @focus@; min-height: 25px; }
 QToolButton[role="segment"] { background: transparent; color: @muted@; padding: 0 8px; min-height: 22px; }
 QToolButton[role="segment"]:checked { background: @line@; color: @text@; }
 QToolButton[role="segment"]:disabled { color: @no_data@; background: transparent; }
-QToolButton[role="segment"]:focus { border: 1px solid @accent@; }
+QToolButton[role="segment"]:focus { border: 1px solid @focus@; }
 QToolButton[role="page"] { background: transparent; border: none; border-left: 2px solid transparent;
     border-radius: 0; padding: 6px 0 4px 0; font-size: 11px; color: @muted@; }
 QToolButton[role="page"]:hover { background: @grid@; color: @text@; }
 QToolButton[role="page"]:checked { border-left: 2px solid @accent@; color: @text@; background: @background@; }
-QToolButton[role="page"]:focus { background: @grid@; color: @accent@; }
+QToolButton[role="page"]:focus { background: @grid@; color: @accent@; border-top: 1px solid @focus@;
+    border-bottom: 1px solid @focus@; padding: 5px 0 3px 0; }
 QSplitter::handle { background: @line@; }
 QSplitter::handle:hover { background: @accent@; }
 QSlider::groove:horizontal { height: 4px; background: @line@; border-radius: 2px; }
@@ -361,7 +364,7 @@ QSlider::sub-page:horizontal { background: @accent@; border-radius: 2px; }
 QSlider::handle:horizontal { width: @handle@; height: @handle@; margin: -5px 0; border-radius: 7px;
     background: @raised@; border: 1px solid @muted@; }
 QSlider::sub-page:horizontal:disabled { background: @line@; }
-QSlider::handle:horizontal:focus, QSlider::handle:horizontal:hover { border: 2px solid @accent@; }
+QSlider::handle:horizontal:focus, QSlider::handle:horizontal:hover { border: 2px solid @focus@; }
 QProgressBar { background: @grid@; border: none; border-radius: 2px; max-height: 4px; min-height: 4px; }
 QProgressBar::chunk { background: @accent@; border-radius: 2px; }
 QScrollArea, QScrollArea > QWidget { background: transparent; border: none; }

@@ -207,6 +207,9 @@ class TokenStrip(Telling, Dressed):
                 if wanted.intersects(_painted(chip)):
                     index = k + self._stretch.first_index if self._chips[k].token.id >= 0 else -1
                     self._paint_chip(painter, index, chip)
+            if self.hasFocus():
+                painter.setOpacity(1.0)
+                paint_focus(painter, self.rect(), self.theme)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Light the token under the cursor."""

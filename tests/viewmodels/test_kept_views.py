@@ -165,12 +165,18 @@ def test_that_notes_stay_as_short_as_a_session_file_allows() -> None:
             SavedSession(setting=Setting(text="a"), look=LookSaved(page="compare", view="lines")),
             "Compare · a",
         ),
+        (SavedSession(setting=Setting(text="a"), look=LookSaved(view="picture")), "a"),
         (SavedSession(), "view"),
         (SavedSession(setting=Setting(text="x" * 200)), "x" * (MAX_VIEW_NAME - 1) + "…"),
     ],
 )
 def test_that_a_view_is_named_after_what_it_shows(saved: SavedSession, name: str) -> None:
     assert name_of_view(saved) == name
+
+
+def test_that_only_a_view_of_a_model_that_reads_pictures_is_named_a_picture() -> None:
+    saved = SavedSession(setting=Setting(text="a"), look=LookSaved(view="picture"))
+    assert name_of_view(saved, reads="picture") == "Picture · a"
 
 
 def test_that_views_of_one_text_have_names_of_their_own_that_differ_at_their_beginning() -> None:

@@ -132,3 +132,18 @@ def test_that_ise_and_ize_are_one_spelling():
     assert {match.item.key for match in find(_LECTURE, "layer normalization")} == {"b", "c"}
     assert find((Item(key="a", kind="page", title="Tokenizers"),), "tokeniser")
     assert find(_LECTURE, "masks")[0].item.key == "d"
+
+
+def test_that_a_question_is_found_as_it_is_asked_and_its_small_words_need_not_be_there():
+    items = (
+        Item(key="heads", kind="page", title="Heads"),
+        Item(key="help", kind="help", title="Help: Keys", search="what this head does, and how"),
+        Item(key="asked", kind="question", title="Question: What does this head do?"),
+        Item(key="why", kind="page", title="Lab: Why warm-up"),
+    )
+    assert find(items, "what does this head do?")[0].item.key == "asked"
+    assert find(items, "What do heads do?")[0].item.key == "heads"
+    assert find(items, "how about the keys")[0].item.key == "help"
+    assert find(items, "head")[0].item.key == "heads"  # who does not ask is led to the place itself
+    assert find(items, "why warm-up")[0].item.key == "why"
+    assert find(items, "the") == find(items, "THE")

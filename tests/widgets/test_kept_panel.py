@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLineEdit, QStackedWidget, QWidget
+from PySide6.QtWidgets import QApplication, QLineEdit, QStackedWidget, QWidget
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, info, ref
 
@@ -247,3 +247,39 @@ def test_that_of_two_panels_at_one_edge_the_later_stays(qtbot: QtBot) -> None:
         over.resize(over.width() - 10, 600)
         assert [panel.isHidden() for panel in (panels[first], panels[second])] == [True, False]
         assert over.contentsMargins().right() == panels[second].width()
+
+
+@pytest.mark.parametrize(("drawer", "name"), [("history", "history"), ("kept-views", "kept")])
+def test_that_esc_closes_a_drawer_and_nothing_else(
+    qtbot: QtBot, window: MainWindow, desk: Desk, drawer: str, name: str
+) -> None:
+    grid = window.pages.explore.grid_panel.grid
+    grid.setFocus()
+    press(window, "present")
+    press(window, drawer)
+    panel = getattr(window.workspace, name)
+    assert panel.isVisible()
+    qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Escape)
+    assert panel.isHidden()
+    assert grid.hasFocus()
+    assert window.view.is_presenting
+    qtbot.keyClick(grid, Qt.Key.Key_Escape)
+    assert not window.view.is_presenting
+
+
+def test_that_esc_closes_the_notes_but_first_the_name_that_is_being_written(
+    qtbot: QtBot, window: MainWindow, desk: Desk
+) -> None:
+    press(window, "keep-view")
+    press(window, "kept-views")
+    panel, kept = window.workspace.kept, window.workspace.files.kept
+    name = kept.views[0].name
+    panel.list.setCurrentRow(0)
+    panel.rename_button.click()
+    qtbot.keyClicks(QApplication.focusWidget(), "not this")
+    qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Escape)
+    assert panel.isVisible()
+    assert kept.views[0].name == name
+    panel.notes.setFocus()
+    qtbot.keyClick(panel.notes, Qt.Key.Key_Escape)
+    assert panel.isHidden()

@@ -260,6 +260,48 @@ def test_that_a_word_the_program_has_no_part_for_leads_to_what_it_means(program)
     assert not wrong
 
 
+_ASKED = {
+    "what does this head do?": "what-does-this-head-do",
+    "what is this head for": "what-does-this-head-do",
+    "why is this word chosen?": "why-is-this-word-chosen",
+    "why this word": "why-is-this-word-chosen",
+    "why does it choose that word?": "why-is-this-word-chosen",
+    "what happens if I remove it?": "what-happens-if-i-remove-it",
+    "what happens when you remove a head": "what-happens-if-i-remove-it",
+    "how does position get in?": "how-does-position-get-in",
+    "what does it look like while it learns?": "what-does-it-look-like-while-it-learns",
+    "how does it learn": "what-does-it-look-like-while-it-learns",
+    "how is that different in BERT": "how-is-that-different-in-bert-gpt-and-t5",
+    "how is that different in BERT/GPT/T5?": "how-is-that-different-in-bert-gpt-and-t5",
+}
+
+
+def test_that_what_students_ask_leads_to_where_the_answer_is_seen(program):
+    items = [offer.item for offer in program.window.workspace.palette._gather()]
+    first = {asked: find(items, asked)[0].item.key for asked in _ASKED}
+    assert first == {asked: f"help:students#{slug}" for asked, slug in _ASKED.items()}
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("ablate", "toggle-heads"),
+        ("turn off", "toggle-heads"),
+        ("screenshot", "export"),
+        ("handout", "export"),
+        ("bookmark", "keep-view"),
+        ("speaker notes", "kept-views"),
+        ("next slide", "next-view"),
+        ("fullscreen", "present"),
+        ("full screen", "present"),
+        ("bigger", "larger"),
+    ],
+)
+def test_that_the_first_word_that_comes_to_mind_leads_to_the_command(program, word, name):
+    items = [offer.item for offer in program.window.workspace.palette._gather()]
+    assert f"action:{name}" in [match.item.key for match in find(items, word)][:2]
+
+
 @pytest.mark.parametrize("word", ["Longformer", "LED", "BigBird", "Reformer", "Funnel"])
 def test_that_a_model_of_the_library_leads_to_a_small_one_and_to_what_help_says_of_it(program, word):
     program.session.handle(Ready(devices=("cpu",), demo_models=tuple(kept_names())))

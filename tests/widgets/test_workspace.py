@@ -9,11 +9,12 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QGuiApplication
 from PySide6.QtWidgets import QLineEdit, QPushButton
-from session_samples import Desk, ref, states_of
+from session_samples import Desk, info, ref, states_of
 
 from attnscope.errors import LoadError
 from attnscope.figures.style import type_px
 from attnscope.records.messages import Failed, LoadModel, OpenText, Ready
+from attnscope.records.models import ModelInfo
 from attnscope.settings import Settings, settings_from_json, settings_to_json
 from attnscope.viewmodels.maps.aspect import BLENDS, HIDDEN, OVERS, PLAIN, Aspect
 from attnscope.viewmodels.session.file import read_session
@@ -244,6 +245,50 @@ def test_that_a_moved_model_is_asked_for_and_the_rest_is_kept(qtbot, tmp_path: P
     desk.answer()
     qtbot.waitUntil(lambda: desk.session.gates.off() == (ref(0, 0),), timeout=2000)
     assert desk.session.text == "kept text"
+
+
+def a_talk_whose_model_is_gone(qtbot, tmp_path: Path) -> tuple[Desk, MainWindow, ModelInfo]:
+    """A session with a kept view of a model that has gone from its folder; another one is open."""
+    own = dataclasses.replace(info(), source=str(tmp_path / "old" / "mine"), sha256="ab" * 32)
+    desk = Desk().open(own)
+    window = make(qtbot, desk)
+    files = window.workspace.files
+    desk.session.texts.set_text("kept text")
+    desk.answer()
+    assert files.kept.add()
+    files.save_to(tmp_path / "talk.attnscope")
+    desk.open(dataclasses.replace(info("decoder", "other"), sha256="cd" * 32))
+    return desk, window, own
+
+
+def test_that_a_model_that_was_located_is_found_again_by_kept_views_and_when_saved(qtbot, tmp_path: Path):
+    desk, window, own = a_talk_whose_model_is_gone(qtbot, tmp_path)
+    files, other, now = window.workspace.files, desk.model, str(tmp_path / "new")
+    files.open_path(str(tmp_path / "talk.attnscope"))
+    request = next(r for r in desk.posted if isinstance(r, LoadModel))
+    desk.posted.clear()
+    desk.session.handle(Failed(number=request.number, request="LoadModel", message="No. Give a demo's name."))
+    assert window.banner.message == f"The session's model tiny was not found: there is no {own.source}."
+    files.awaited.ask_folder = lambda parent, title, start: now
+    desk.model = dataclasses.replace(own, source=now)
+    window.banner._help.click()
+    desk.answer()
+    qtbot.waitUntil(lambda: files.awaited.saved is None, timeout=2000)
+    desk.open(other)
+    files.kept.go(0)
+    assert [r.source for r in desk.posted if isinstance(r, LoadModel)] == [now]
+    files.save_to(tmp_path / "talk.attnscope")
+    assert read_session(tmp_path / "talk.attnscope").views[0].saved.source == now
+
+
+def test_that_a_kept_view_finds_its_model_beside_the_session_file(qtbot, tmp_path: Path):
+    desk, window, own = a_talk_whose_model_is_gone(qtbot, tmp_path)
+    folder = tmp_path / "brought along"
+    folder.mkdir()
+    manifest = f'{{"model.safetensors": {{"n_bytes": 1, "sha256": "{own.sha256}"}}}}'
+    (folder / "manifest.json").write_text(manifest, encoding="utf-8")
+    window.workspace.files.kept.go(0)
+    assert [r.source for r in desk.posted if isinstance(r, LoadModel)] == [str(folder)]
 
 
 def test_that_a_model_beside_its_session_is_found_by_its_hash(tmp_path: Path):

@@ -217,7 +217,7 @@ class KeptViews:
     """The list and the place in it.
 
     `take` gives what is shown now, None while there is nothing to show; `show` brings it back; `fits` says
-    whether so much can be saved in one file.
+    whether so much can be saved in one file; `reads` what the open model reads.
     """
 
     def __init__(
@@ -225,8 +225,9 @@ class KeptViews:
         take: Callable[[], SavedSession | None],
         show: Callable[[SavedSession, str], None],
         fits: Callable[[Views], bool],
+        reads: Callable[[], str] = lambda: "",
     ) -> None:
-        self._take, self._show, self._fits = take, show, fits
+        self._take, self._show, self._fits, self._reads = take, show, fits, reads
         self.changed = KeptChanges()
         self._past: UndoStack[Views] = UndoStack()
         self.views: Views = ()
@@ -266,7 +267,9 @@ class KeptViews:
         k = len(self.views) if self.at is None else self.at + 1
         if saved is None or len(self.views) >= MAX_VIEWS:
             return False
-        view = KeptView(name=_name(name) or self._fresh(name_of_view(saved)), saved=saved)
+        view = KeptView(
+            name=_name(name) or self._fresh(name_of_view(saved, reads=self._reads())), saved=saved
+        )
         return self._change((*self.views[:k], view, *self.views[k:]), at=k)
 
     def keep_again(self, k: int) -> bool:
@@ -366,15 +369,19 @@ class KeptViews:
             self.changed.at.emit()
 
 
-def name_of_view(saved: SavedSession) -> str:
-    """A name for what is shown, until a person gives it one: the lab, the page, or view, head and text."""
+def name_of_view(saved: SavedSession, *, reads: str = "") -> str:
+    """A name for what is shown, until a person gives it one: the lab, the page, or view, head and text.
+
+    Of a model that does not read pictures a picture is its heatmap.
+    """
     look, setting = saved.look, saved.setting
     if look.page == "labs" and look.lab:
         return _name(look.lab)
     if look.page not in ("explore", "compare"):
         return _name(f"{look.page.capitalize()} {_TABS.get(look.tab, look.tab)}")
     head = f"{setting.selection[-1].stack} {setting.selection[-1].label}" if setting.selection else ""
-    page = "Compare" if look.page == "compare" else _VIEWS.get(look.view, "")
+    view = "" if look.view == "picture" and reads != "picture" else _VIEWS.get(look.view, "")
+    page = "Compare" if look.page == "compare" else view
     words = " ".join(filter(None, (page, head)))
     text = " ".join(setting.text.split())
     return _name(f"{words} · {text}" if words and text else words or text or "view")

@@ -18,6 +18,7 @@ from attnscope import paths
 from attnscope.errors import UserError
 from attnscope.viewmodels.help_pages import (
     HELP_OF_DIALOGS,
+    STUDENTS,
     TOPICS,
     HelpPage,
     heading_slug,
@@ -364,13 +365,13 @@ class Learning(QObject):
 
     def _help_offer(self, page: HelpPage, heading: str, text: str) -> Offer:
         slug = heading_slug(heading)
-        is_topic = bool(heading) and page.name == TOPICS
-        title = f"Topic: {heading}" if is_topic else f"Help: {heading or page.title}"
+        is_topic, is_question = (bool(heading) and page.name == name for name in (TOPICS, STUDENTS))
+        of = "Topic" if is_topic else "Question" if is_question else "Help"
         item = Item(
             key=f"help:{page.name}#{slug}" if heading else f"help:{page.name}",
-            kind="page" if is_topic or not heading else "help",
-            title=title,
-            detail="Where to find it" if is_topic else page.title if heading else page.group,
+            kind="question" if is_question else "page" if is_topic or not heading else "help",
+            title=f"{of}: {heading or page.title}",
+            detail="Where to find it" if is_topic or is_question else page.title if heading else page.group,
             search=text,
         )
         return Offer(item=item, run=lambda: self.show_help(page.name, slug))

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QPlainTextEdit,
     QPushButton,
     QStackedWidget,
+    QToolButton,
     QWidget,
 )
 
@@ -92,10 +93,26 @@ class RightEdge(QObject):
         return super().eventFilter(watched, event)
 
 
+class _Drawer(Dressed):
+    """A panel at the right edge that Esc closes while the keyboard is in it."""
+
+    close_button: QToolButton
+
+    def event(self, event: QEvent) -> bool:
+        """Esc is the panel's before it is the window's."""
+        if isinstance(event, QKeyEvent) and event.type() in _KEYS and event.key() == Qt.Key.Key_Escape:
+            event.accept()
+            if event.type() == QEvent.Type.KeyPress:
+                self.close_button.click()
+            return True
+        return super().event(event)
+
+
+_KEYS = (QEvent.Type.ShortcutOverride, QEvent.Type.KeyPress)
 _HISTORY_PX = 280
 
 
-class HistoryPanel(Dressed):
+class HistoryPanel(_Drawer):
     """The session's history, newest below; undone steps stay, quietly, until something new is done."""
 
     def __init__(self, session: Session, over: QWidget) -> None:
@@ -106,7 +123,7 @@ class HistoryPanel(Dressed):
         self.steps = named(QListWidget(), "Steps you can go back to")
         self.steps.setWordWrap(True)
         self.steps.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.close_button = tool_button("", "Close the history", role="flat", tip="Close (Ctrl+H)")
+        self.close_button = tool_button("", "Close the history", role="flat", tip="Close (Esc, Ctrl+H)")
         self.python_button = QPushButton("Copy as Python")
         self.command_button = QPushButton("Copy as command line")
         self.hint = PlainLabel("Click a step to go back to it.", "muted")
@@ -181,7 +198,7 @@ _TURNS = (
 )
 
 
-class KeptPanel(Dressed):
+class KeptPanel(_Drawer):
     """Shows KeptViews. F2 renames, Delete removes, Alt+↑ and Alt+↓ move, Ctrl+Z takes a change back."""
 
     def __init__(self, kept: KeptViews, session: Session, over: QWidget) -> None:
@@ -238,8 +255,7 @@ class KeptPanel(Dressed):
 
     def event(self, event: QEvent) -> bool:
         """Here undo and redo are of the list."""
-        keys = (QEvent.Type.ShortcutOverride, QEvent.Type.KeyPress)
-        if isinstance(event, QKeyEvent) and event.type() in keys:
+        if isinstance(event, QKeyEvent) and event.type() in _KEYS:
             for sequence, turn in _TURNS:
                 if event.matches(sequence):
                     event.accept()
@@ -282,7 +298,7 @@ class KeptPanel(Dressed):
         self.remove_button.setToolTip("Remove from the list (Delete)")
         self.undo_button.setToolTip("Undo the last change of the list (Ctrl+Z)")
         self.redo_button.setToolTip("Redo (Ctrl+Y)")
-        self.close_button.setToolTip("Close")
+        self.close_button.setToolTip("Close (Esc)")
         self.keep_button.clicked.connect(self.keep)
         self.again_button.clicked.connect(lambda: kept.keep_again(chosen()))
         self.rename_button.clicked.connect(self.list.rename)

@@ -135,15 +135,21 @@ def find_moved_model(source: str, sha256: str, near: Path) -> str:
 
     Empty when it is in neither place. Folders are compared by their manifest, so nothing large is read.
     """
-    if not source or Path(source).name == source:
+    if is_in_place(source):
         return source
     try:
-        if Path(source).exists():
-            return source
         candidates = [near / Path(source).name, *sorted(near.iterdir())[:_MAX_SIBLINGS]]
     except (OSError, ValueError):
         return ""
     return next((str(folder) for folder in candidates if sha256 and _holds(folder, sha256)), "")
+
+
+def is_in_place(source: str) -> bool:
+    """Whether a model is where a session says: a name, or a path that exists."""
+    try:
+        return not source or Path(source).name == source or Path(source).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _holds(folder: Path, sha256: str) -> bool:
@@ -315,7 +321,8 @@ class AwaitedSession:
         if not self._session.text.strip():
             self._session.texts.set_text(saved.setting.text)
         name = on_this_machine(saved.source)
-        told = f"The session's model {saved.model or saved.source} was not found. {reason}"
+        why = f". {reason}" if is_in_place(name) else f": there is no {name[:200]}."
+        told = f"The session's model {saved.model or saved.source} was not found{why}"
         if is_download(saved.source):
             told = (
                 f"The file needs the model {name[:100]}, which is not on this computer. Nothing was "
@@ -343,7 +350,9 @@ class SessionFiles(QObject):
         super().__init__(window)
         self._session, self._view, self.recents, self._window = session, view, recents, window
         self._open_run, self._device, self._places = open_run, device, places
-        self.kept = KeptViews(self.take, self.show, self._fits)
+        self._moved: dict[str, str] = {}
+        """Where models are that were not in their place, by the hash of their weights."""
+        self.kept = KeptViews(self.take, self.show, self._fits, reads=self._reads)
         self.awaited = AwaitedSession(session, window, device)
         self._guard = SessionGuard()
         self.ask_overwrite: AskOverwrite = ask_overwrite
@@ -361,8 +370,21 @@ class SessionFiles(QObject):
         shown = self.take()
         if shown is None:
             return b""
+        views = tuple(replace(view, saved=self._as_moved(view.saved)) for view in views)
         saved = replace(shown, notes=self.kept.notes, views=views)
         return session_bytes(saved, folder=folder, version=program_version())
+
+    def _place(self, saved: SavedSession, near: Path | None) -> str:
+        """Where a session's model is now, as far as is known: where it was, near a file, or found before."""
+        found = find_moved_model(saved.source, saved.sha256, near) if near is not None else ""
+        return found or (saved if is_in_place(saved.source) else self._as_moved(saved)).source
+
+    def _as_moved(self, saved: SavedSession) -> SavedSession:
+        moved = self._moved.get(saved.sha256, "") if saved.sha256 else ""
+        return replace(saved, source=moved) if moved else saved
+
+    def _reads(self) -> str:
+        return self._session.model.reads if self._session.model is not None else ""
 
     def _fits(self, views: Views) -> bool:
         return len(self._bytes(views)) <= _MOST_BYTES
@@ -453,19 +475,17 @@ class SessionFiles(QObject):
         notice = self._session.notices.shown
         if notice is not None and not notice.is_error:
             self._session.notices.dismiss()
-        source = saved.source
-        if near is not None:
-            source = find_moved_model(saved.source, saved.sha256, near) or source
-        self.awaited.begin(saved, source)
+        self.awaited.begin(saved, self._place(saved, near))
 
     def show(self, saved: SavedSession, label: str) -> None:
         """Bring back what was shown at another time, as a step with this label; notes and kept views stay."""
-        model, source = self._session.model, saved.source
+        model = self._session.model
         if model is not None and self._session.opening.busy is None and saved.sha256 == model.sha256:
             self.awaited.end()
             self._show(saved, label)
         else:
-            self.awaited.begin(saved, source, label)
+            near = self._guard.path.parent if self._guard.path is not None else None
+            self.awaited.begin(saved, self._place(saved, near), label)
 
     def open_gotten(self, source: str) -> None:
         """Open a model of the shelf; a session that waits for it is shown with it."""
@@ -516,6 +536,8 @@ class SessionFiles(QObject):
         saved, model = self.awaited.end(), self._session.model
         if saved is None or model is None:
             return
+        if saved.sha256 == model.sha256 and not is_in_place(on_this_machine(saved.source)):
+            self._moved[model.sha256] = model.source
         if not self.awaited.label:
             self.kept.write(saved.views, saved.notes)
         self._show(saved, self.awaited.label or "open session")
