@@ -123,7 +123,7 @@ if TYPE_CHECKING:
     from attnscope.trace.trace import save_trace as save_trace
     from attnscope.training import train as train
 
-__version__ = "0.22.0"
+__version__ = "0.23.0"
 __all__ = [
     "Caption",
     "CopyPattern",
