@@ -126,7 +126,11 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
         gc.collect()
         gc.freeze()
     yield
-    left = [t.name for t in set(threading.enumerate()) - threads_before if t.is_alive() and not t.daemon]
+    new = set(threading.enumerate()) - threads_before
+    for thread in new:
+        if thread.name.startswith("ThreadPoolExecutor-"):  # a library's pool that nobody waited for: ours end
+            thread.join(timeout=2.0)
+    left = [t.name for t in new if t.is_alive() and not t.daemon]
     assert not left, f"threads left running: {left}"
     if has_qt:
         _check_qt_leaks()
