@@ -1,7 +1,8 @@
 """Finding one of very many things by a few letters: what the command palette offers, and its order.
 
 A query matches when each of its words stands in the text, as a whole or as letters in order; small words
-of a question, such as `what does this`, need not. Letters that follow each other or begin a word weigh
+of a question, such as `what does this`, need not, and a question that students ask needs half of the others.
+Letters that follow each other or begin a word weigh
 more, so that `pab` finds “Prune all but selected”. Where letters lie within words, words that stand
 somewhere as they were typed come first. Where nothing but help has every word, what has the rarest of them
 follows: `hierarchical attention network`.
@@ -10,7 +11,7 @@ follows: `hierarchical attention network`.
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["action", "page", "model", "recent", "sample", "head", "choice", "recipe", "help", "question"]
@@ -49,15 +50,15 @@ _MOST_SCATTERED = 4.0
 _DISABLED = 12.0
 """What cannot be done now comes after what can, unless it is what was typed."""
 _ASKED = 60.0
-"""What a question that students ask is worth to somebody who asks, with a word that it has."""
+"""What a question that students ask is worth to somebody who asks, with every word; with some, a share."""
 _IN_DETAIL, _IN_SEARCH, _LEAST_LETTERS = 20.0, 14.0, 3
 """What a word is worth that begins a word of the detail, or of the other words; how long it is at least."""
 
 
 _ASKS = frozenset("how what when where which who why".split())
 _SMALL = _ASKS - {"why"} | frozenset(
-    "a an and are can could did do does happen happens i if in is it its me my of so that the there these "
-    "this to was we you your".split()
+    "a an and are be can could did do does got had happen happens has have he i if in is it its me my of she "
+    "should so that the there these they this to was we were will would you your".split()
 )
 """Words that say nothing of what is looked for; `why` stands in names."""
 _MARKS = "?!.,;:…\"'“”‘’"
@@ -105,7 +106,7 @@ def find(
     items = tuple(items)
     found = [match for item in items if (match := match_item(item, words)) is not None]
     if _ASKS & set(typed) or "?" in query:
-        found = [_asked(match) for match in found]
+        found = [match for match in found if match.item.kind != "question"] + _asked(items, words)
     ranked = sorted(found, key=lambda match: -_of_use(match, ranks))
     if all(match.item.kind == "help" for match in found):
         known = {match.item.key for match in found}
@@ -120,8 +121,16 @@ def _telling(typed: list[str]) -> list[str]:
     return [word for word in bare if word not in _SMALL] or bare
 
 
-def _asked(match: ItemMatch) -> ItemMatch:
-    return replace(match, score=match.score + _ASKED * (match.item.kind == "question" and bool(match.places)))
+def _asked(items: tuple[Item, ...], words: list[str]) -> list[ItemMatch]:
+    """The questions that have half of the words or more; each counts from the beginning of a word on."""
+    found = []
+    for item in items:
+        matches = [match for word in words if item.kind == "question" and (match := _match_whole(item, word))]
+        if matches and 2 * len(matches) >= len(words):
+            places = {place for match in matches for place in match.places}
+            score = _ASKED * len(matches) / len(words) + sum(match.score for match in matches) / len(words)
+            found.append(ItemMatch(item=item, places=tuple(sorted(places)), score=score))
+    return found
 
 
 def _of_use(match: ItemMatch, ranks: Mapping[str, int]) -> float:

@@ -345,8 +345,9 @@ QToolButton[role="side-tab"] { padding: 0; font-size: 11px; }
 QToolButton[role="tab"]:hover, QToolButton[role="side-tab"]:hover { color: @text@; }
 QToolButton[role="tab"]:checked, QToolButton[role="side-tab"]:checked { color: @text@;
     border-bottom: 2px solid @accent@; }
-QToolButton[role="tab"]:focus, QToolButton[role="side-tab"]:focus { background: @grid@; color: @accent@;
-    border-top: 1px solid @focus@; min-height: 25px; }
+QToolButton[role="tab"]:focus { border: 1px solid @focus@; padding: 0 7px; color: @accent@; }
+QToolButton[role="tab"]:checked:focus { border-bottom: 2px solid @accent@; min-height: 25px; }
+QToolButton[role="side-tab"]:focus { border-top: 1px solid @focus@; min-height: 25px; color: @accent@; }
 QToolButton[role="segment"] { background: transparent; color: @muted@; padding: 0 8px; min-height: 22px; }
 QToolButton[role="segment"]:checked { background: @line@; color: @text@; }
 QToolButton[role="segment"]:disabled { color: @no_data@; background: transparent; }

@@ -147,3 +147,11 @@ def test_that_a_question_is_found_as_it_is_asked_and_its_small_words_need_not_be
     assert find(items, "head")[0].item.key == "heads"  # who does not ask is led to the place itself
     assert find(items, "why warm-up")[0].item.key == "why"
     assert find(items, "the") == find(items, "THE")
+
+
+def test_that_a_question_needs_half_of_the_words_and_that_letters_within_words_are_none_of_them():
+    asked = Item(key="asked", kind="question", title="Question: How are they different?", search="a head")
+    lab = Item(key="lab", kind="page", title="Lab: Head and shoulders")
+    assert [m.item.key for m in find((asked, lab), "how are heads hidden?")] == []  # h e a d s: scattered
+    assert find((asked, lab), "how is a head different from shoulders")[0].item.key == "asked"
+    assert "asked" not in [m.item.key for m in find((asked, lab), "how about shoulders, apples and a head")]
