@@ -1,5 +1,6 @@
 """The logit lens of models of Hugging Face's library."""
 
+import copy
 from typing import Any
 
 import hf_tiny
@@ -14,7 +15,7 @@ from attnscope.models import Model, load
 from attnscope.models.huggingface.head import read_layer_streams
 from attnscope.records.sites import Gates
 
-pytest.importorskip("transformers")
+hf = pytest.importorskip("transformers")
 
 FAMILIES = (*hf_tiny.ENCODERS, *hf_tiny.DECODERS, *hf_tiny.ENCODER_DECODERS)
 TEXT = "the animal said it was good"
@@ -68,6 +69,37 @@ def test_that_the_lens_of_a_foreign_model_ends_with_what_it_says(kind: str, tmp_
         assert [c.token.id for c in first] == said.argmax(axis=-1).tolist()
         np.testing.assert_allclose([c.probability for c in first], said.max(axis=-1), atol=1e-5)
         assert found.kl_nats[-1].max() < 1e-6
+
+
+@pytest.mark.parametrize("is_pre", [False, True])
+def test_that_a_narrower_vocabulary_of_opt_reads_every_layer_through_its_projection(is_pre: bool) -> None:
+    """As OPT-350m has it (Zhang et al. 2022, table 1), which is post-norm besides."""
+    config = hf.OPTConfig(
+        vocab_size=60,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        ffn_dim=48,
+        word_embed_proj_dim=12,
+        do_layer_norm_before=is_pre,
+    )
+    model = hf.OPTForCausalLM(config).eval()
+    hf_tiny.fill(model)
+    decoder, seen = model.model.decoder, []
+    handles = [
+        one.register_forward_pre_hook(lambda _, given: seen.append(given[0])) for one in decoder.layers
+    ]
+    with torch.no_grad():
+        levels = read_layer_streams(model, arguments_of("opt"))
+        found = [levels.logits(stream).numpy() for stream in levels.streams]
+        said = model(**arguments_of("opt")).logits[0].numpy()
+    for handle in handles:
+        handle.remove()
+    wide, head = copy.deepcopy(decoder).double(), model.lm_head.weight.double()
+    for stream, logits in zip(seen[:2], found, strict=False):
+        x = wide.final_layer_norm(stream[0].double()) if is_pre else stream[0].double()
+        np.testing.assert_allclose(logits, (wide.project_out(x) @ head.T).detach(), atol=1e-5)
+    np.testing.assert_allclose(found[-1], said, atol=1e-5)
 
 
 def test_that_a_model_whose_last_norm_is_not_known_is_refused_by_name() -> None:

@@ -240,16 +240,21 @@ def read_layer_streams(model: Any, arguments: Mapping[str, Any]) -> LayerStreams
         raise _not_so(model, "its head reads no stream that could be found")
     output = kept.outputs[body]
     hidden = next((output[name] for name in _HIDDEN if output.get(name) is not None), ())
-    norm = _norm_of(model, body)
+    ends = _ends_of(model, body)
     if not hidden or not torch.equal(hidden[-1], output["last_hidden_state"]):
         raise _not_so(model, "it gives no hidden states that end with its last one")
-    if norm is not None and norm not in kept.inputs:
+    if not all(end in kept.inputs for end in ends):
         raise _not_so(model, "its last norm was not used")
-    last = hidden[-1] if norm is None else kept.inputs[norm]
-    layers = LayerStreams(
-        tuple(stream[-1] for stream in (*hidden[:-1], last)),
-        lambda rows: _head(model, kept, body, arguments, rows if norm is None else norm(rows)),
-    )
+    last = kept.inputs[ends[0]] if ends else hidden[-1]
+    if last.shape != hidden[0].shape:
+        raise _not_so(model, "its last stream is of another width than the others")
+
+    def logits(rows: Tensor) -> Tensor:
+        for end in ends:
+            rows = end(rows)
+        return _head(model, kept, body, arguments, rows)
+
+    layers = LayerStreams(tuple(stream[-1] for stream in (*hidden[:-1], last)), logits)
     _prove(model, layers, said)
     return layers
 
@@ -307,8 +312,8 @@ def _kept(model: Any) -> Iterator[_Kept]:
     encoder = getattr(model.base_model, "encoder", None)
     watched = [*bodies, *([encoder] if isinstance(encoder, nn.Module) else [])]
     handles = [module.register_forward_hook(kept.output) for module in watched]
-    norms = {norm for body in bodies if (norm := _norm_of(model, body)) is not None}
-    handles += [norm.register_forward_pre_hook(kept.input) for norm in norms]
+    ends = {end for body in bodies for end in _ends_of(model, body)}
+    handles += [end.register_forward_pre_hook(kept.input) for end in ends]
     try:
         yield kept
     finally:
@@ -323,17 +328,15 @@ def _bodies(model: Any) -> tuple[nn.Module, ...]:
     return tuple(body for body in found if isinstance(body, nn.Module))
 
 
-def _norm_of(model: Any, body: nn.Module) -> nn.Module | None:
-    """The last norm of the stack behind a body; None where there is none to apply."""
+def _ends_of(model: Any, body: nn.Module) -> list[nn.Module]:
+    """What a stream goes through behind the last layer of a body: its last norm, OPT's `project_out`."""
     name = last_norms()[model.config.model_type]
-    if not name:
-        return None
     decoder = getattr(body, "decoder", None)
     stack = decoder if isinstance(decoder, nn.Module) else body
-    if not hasattr(stack, name):
+    if name and not hasattr(stack, name):
         raise _not_so(model, f"it has no norm named {name}")
-    norm = getattr(stack, name)
-    return norm if isinstance(norm, nn.Module) else None
+    found = (getattr(stack, one, None) for one in (name, "project_out") if one)
+    return [one for one in found if isinstance(one, nn.Module)]
 
 
 def _not_so(model: Any, what: str) -> UserError:
