@@ -35,6 +35,7 @@ from attnscope.trace import Trace
 from attnscope.training import read_run
 from attnscope.training.summaries import find_runs, read_runs, short_names
 from attnscope.viewmodels.causes.inside import Step
+from attnscope.viewmodels.maps.aspect import PLAIN
 from attnscope.viewmodels.training.recipe_text import settings_of
 from attnscope.viewmodels.training.run_curves import RunAxis, RunCurves
 from attnscope.viewmodels.training.runs_compared import MIN_POINTS, Drawing, Quantity, ShownRun
@@ -255,7 +256,7 @@ def inside_figure(
     n_queries = len(trace.tokens(named.site_key)[0])
     if not -n_queries <= query < n_queries:
         raise UserError(f"There is no query {query}.", expected=f"0 to {n_queries - 1}")
-    inside = look_inside(trace, named, query % n_queries)
+    inside = look_inside(trace, named, query % n_queries).called_after(PLAIN.rows)
     info = model.info
     caption = Caption(model=info.name, sha256=info.sha256, text=text, target=target)
     spec = InsideFigure(

@@ -68,7 +68,7 @@ from attnscope.records.measures import (
     TokenPair,
     WeightPart,
 )
-from attnscope.records.sites import HeadRef, Site, SiteKey, check_heads, find_site
+from attnscope.records.sites import HeadRef, Site, SiteKey, check_heads, find_site, row_labels, written_after
 from attnscope.records.tokens import Token
 from attnscope.schemes.residuals import RESIDUALS
 from attnscope.schemes.scores import Comparison
@@ -86,7 +86,9 @@ def look_inside(trace: Trace, head: HeadRef, query: int) -> HeadInside:
     check_heads((head,), trace.sites)
     queries, keys = trace.tokens(head.site_key)
     record, gate = trace.records[head.site_key], trace.gates.value(head)
-    return inside_of_record(record, head, query, queries=queries, keys=keys, gate=gate)
+    inside = inside_of_record(record, head, query, queries=queries, keys=keys, gate=gate)
+    written = row_labels(queries, written_after(head.stack, trace.target), "written")[query]
+    return replace(inside, written=replace(written, read="") if written.read else None)
 
 
 @torch.no_grad()

@@ -346,8 +346,8 @@ class Model:
         wanted, change = frozenset((find_site(self.sites, site).key,)), self._change(gates, interventions)
         probe = TraceProbe(self.sites, change.gates, wanted=wanted, edits=change.edits, keep_values=True)
         inputs = self.encode(text, target, past_trained=past_trained)
-        self.network.run(inputs, probe)
-        return self._trace_of(inputs, change, probe.records)
+        done = self.network.run(inputs, probe)
+        return self._trace_of(inputs, change, probe.records, self._follows(inputs, done))
 
     def predict(
         self,
@@ -552,7 +552,13 @@ class Model:
         done = self.network.run(inputs, probe, n_copies=2 if change else 1)
         return done, self._build_trace(inputs, change, probe, done, has_logits=False)
 
-    def _trace_of(self, inputs: Inputs, change: _Change, records: Mapping[SiteKey, SiteRecord]) -> Trace:
+    def _trace_of(
+        self,
+        inputs: Inputs,
+        change: _Change,
+        records: Mapping[SiteKey, SiteRecord],
+        follows: Callable[[], Token] | None = None,
+    ) -> Trace:
         return Trace(
             TextRecord(
                 sites=tuple(site for site in self.sites if site.key in records),
@@ -561,7 +567,8 @@ class Model:
                 target=inputs.target,
                 records=records,
                 interventions=change.interventions,
-            )
+            ),
+            follows=follows,
         )
 
     def _build_trace(

@@ -41,7 +41,7 @@ them, cut to size [height, width, 3].
 """
 
 import math
-from dataclasses import dataclass, fields, make_dataclass
+from dataclasses import dataclass, fields, make_dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -50,7 +50,7 @@ from numpy.typing import NDArray
 from attnscope.records import freeze
 from attnscope.records.interventions import Interventions
 from attnscope.records.requests import Reply, Request
-from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, Stack
+from attnscope.records.sites import NO_GATES, Gates, HeadRef, Rows, Site, Stack, row_labels
 from attnscope.records.tokens import Token
 from attnscope.schemes.measures import ESTIMATED, TEXT_MEASURES
 from attnscope.schemes.scores import Comparison
@@ -309,6 +309,7 @@ class HeadInside:
     keys. `comparison` is how q and k are compared (`nn/scores.py`). `sink` is a logit that takes weight and
     gives no value. `own_output` is what the model itself computed, before the `gate`. `output_error` is
     max |output − own_output|, `row_sum_error` |Σ weight + sink's weight − 1|; 0 for a query that sees no key.
+    `written` is what is written at the query, where rows write; None once the query is called after it.
     """
 
     head: HeadRef
@@ -343,6 +344,7 @@ class HeadInside:
     capped: Numbers | None = None
     bias: Numbers | None = None
     rest_weight: float = 0.0
+    written: Token | None = None
 
     def __post_init__(self) -> None:
         n = len(self.keys)
@@ -358,6 +360,11 @@ class HeadInside:
             raise ValueError(f"q is {self.q.shape}, k {self.k.shape}, the products {self.products.shape}")
         if not self.output.shape == self.own_output.shape == self.v.shape[1:] == self.weighted.shape[1:]:
             raise ValueError(f"the output is {self.output.shape}, v {self.v.shape}")
+
+    def called_after(self, rows: Rows) -> "HeadInside":
+        """The same with its query called as maps call their rows; see `row_labels`."""
+        (token,) = row_labels((self.query_token,), self.written, rows)
+        return self if token is self.query_token else replace(self, query_token=token, written=None)
 
     @property
     def n_rest(self) -> int:

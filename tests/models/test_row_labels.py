@@ -144,3 +144,15 @@ def test_that_the_token_strip_lights_the_token_a_row_is_called_after():
     assert view.lit_tokens("target", sides, 1).query == 2
     view.hover_token("target", 0, sides, 1)
     assert view.highlight.query is None
+
+
+def test_that_a_head_step_by_step_calls_its_query_as_maps_call_their_rows(model, trace, tmp_path: Path):
+    rows = at.figure(trace, "head", head=HEAD).spec.maps[0].queries
+    for query in (0, -1):
+        made = at.inside_figure(model, "the cat sat", HEAD, query, target="le chat le")
+        assert made.spec.inside.inside.query_token == rows[query]
+        table = list(csv.DictReader(io.StringIO(made.save(tmp_path / "a.csv").read_text())))
+        assert table[0]["query token"] == trace.target.pieces[query]
+        assert table[0]["written token"] == rows[query].piece
+    other = at.inside_figure(model, "the cat sat", ("decoder", 1, 0), target="le chat le")
+    assert "written token" not in other.save(tmp_path / "b.csv").read_text()

@@ -10,7 +10,9 @@ from session_samples import Desk, info, ref, state_of
 from attnscope.counting import short_words
 from attnscope.records.maps import InsideShown, ShowInside
 from attnscope.records.messages import Failed
+from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.inside import STEPS, rest_words, step_words, title_words
+from attnscope.viewmodels.maps.aspect import Aspect
 
 
 def watched(form: str = "decoder") -> tuple[Desk, Any, list[ShowInside]]:
@@ -160,3 +162,16 @@ def test_that_a_gate_is_said_unless_it_is_open() -> None:
 def test_that_short_numbers_fit_a_narrow_cell() -> None:
     found = [short_words(x) for x in (-0.001, 1.234, -99.999, 1234.5, -np.inf)]
     assert found == ["0.00", "1.23", "−100.0", "1234", "−∞"]
+
+
+def test_that_the_query_is_called_as_the_maps_call_their_rows_and_both_follow_the_switch() -> None:
+    desk, state, asked = watched("encoder-decoder")
+    written = Token(id=9, piece="sleeps")
+    state.handle(InsideShown(number=asked[-1].number, inside=inside(written=written)))
+    read = inside().query_token
+    assert state.inside.query_token == dataclasses.replace(written, read=read.label)  # type: ignore[union-attr]
+    told: list[str] = []
+    state.changed.inside.connect(lambda: told.append("inside"))
+    desk.session.set_aspect(Aspect(rows="read"))
+    assert told == ["inside"]
+    assert state.inside.query_token == read  # type: ignore[union-attr]

@@ -25,11 +25,18 @@ from attnscope.figures.style import (
     font,
     isolated,
     plain_piece,
+    query_words,
     text_width,
     type_px,
 )
 from attnscope.figures.token_axis import AxisLabels, Span, paint_rows, stride_for, widest
-from attnscope.figures.words_and_numbers import change_words, exact_number_text, quoted, safe_cell
+from attnscope.figures.words_and_numbers import (
+    cell_header,
+    change_words,
+    exact_number_text,
+    quoted,
+    safe_cell,
+)
 from attnscope.records.maps import HeadInside
 from attnscope.viewmodels.causes.inside import (
     Step,
@@ -333,7 +340,9 @@ def _paint_words(
     painter.setPen(QColor(palette.text))
     painter.drawText(QPointF(layout.title.left(), baseline), inside.head.label)
     left = layout.title.left() + text_width(inside.head.label, LARGE_PX, is_bold=True) + 10
-    beside = f"{title_words(inside)} {isolated(plain_piece(inside.query_token.label))}"
+    token = inside.query_token
+    name = f", {query_words(token)}" if token.read else f" {isolated(plain_piece(token.label))}"
+    beside = f"{title_words(inside)}{name}"
     _write(painter, beside, left, baseline, right - left - 8, palette.muted, NORMAL_PX)
     top, width = layout.formula.top(), layout.formula.width()
     _paint_formula(painter, words[0], QPointF(layout.formula.left(), top + type_px(14)), width, palette)
@@ -593,9 +602,6 @@ def _cell(layout: InsideLayout, column: Column, row: int) -> QRectF:
     return QRectF(column.left, layout.rows.origin + row * layout.rows.step, column.width, height)
 
 
-_HEADER = (
-    "stack", "layer", "head", "query", "query token", "key", "key token", "quantity", "dimension", "value",
-)  # fmt: skip
 _OF_QUERY = ("q", "output", "own_output")
 _OF_KEY = ("dot", "scaled", "logged", "capped", "bias", "score", "weight", "value_norms")
 _OF_DIMENSION = ("k", "products", "v", "weighted")
@@ -632,7 +638,9 @@ class InsideFigure(FigureSpec):
 
     def shown_words(self) -> list[str]:
         inside = self.inside.inside
-        query = f"query {inside.query} {quoted(inside.query_token.label)}"
+        token = inside.query_token
+        name = query_words(token, is_isolated=False) if token.read else quoted(token.label)
+        query = f"query {inside.query} {name}"
         words = f"head {inside.head.stack} {inside.head.label}, {query}, step {self.inside.step}"
         return [words, *change_words(self.gates, self.interventions)]
 
@@ -641,10 +649,12 @@ class InsideFigure(FigureSpec):
         return [inside.head.stack, inside.head.label, f"query {inside.query}"]
 
     def rows(self) -> Iterator[Iterable[str]]:
-        yield _HEADER
         inside = self.inside.inside
+        asked = inside.query_token
+        written = (safe_cell(asked.piece),) if asked.read else ()
+        yield (*cell_header(has_written=bool(written)), "quantity", "dimension", "value")
         head = (inside.head.stack, str(inside.head.layer), str(inside.head.head))
-        query = (str(inside.query), safe_cell(inside.query_token.piece))
+        query = (str(inside.query), safe_cell(asked.read or asked.piece), *written)
         for key, token, name, d, value in _inside_rows(inside):
             yield (*head, *query, key, safe_cell(token), name, d, exact_number_text(value))
 

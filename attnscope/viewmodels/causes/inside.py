@@ -12,7 +12,7 @@ from attnscope.records.interventions import MakeMean
 from attnscope.records.maps import HeadInside, InsideShown, ShowInside, within
 from attnscope.records.messages import Traced
 from attnscope.records.requests import Reply
-from attnscope.records.sites import HeadRef, Stack, gate_note
+from attnscope.records.sites import HeadRef, Rows, Stack, gate_note
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.across_layers import ChosenToken
 from attnscope.viewmodels.maps.aspect import stack_tokens
@@ -223,25 +223,40 @@ class InsideState:
         """The key and the dimension whose numbers are written out."""
         self._chosen = ChosenToken()
         self._awaited_query: int | None = None
+        self._called: tuple[InsideShown, Rows, HeadInside] | None = None
         session.changed.model.connect(self._on_model, max_args=0)
         session.changed.text.connect(self._on_text, max_args=0)
         session.changed.traced.connect(self._look_again, max_args=0)
         session.changed.selection.connect(self._look_again, max_args=0)
+        session.changed.aspect.connect(self._on_aspect, max_args=0)
 
     # What can be read
 
     @property
     def inside(self) -> HeadInside | None:
-        """The numbers, when they are known."""
-        return self.asking.answer.inside if self.asking.answer is not None else None
+        """The numbers, when they are known; the query is called as the maps call their rows."""
+        answer, rows = self.asking.answer, self._session.aspect.rows
+        if answer is None:
+            return None
+        if self._called is None or self._called[0] is not answer or self._called[1] != rows:
+            self._called = answer, rows, answer.inside.called_after(rows)
+        return self._called[2]
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The queries that can be chosen."""
+        """The queries that can be chosen, as they are read."""
+        return self._tokens("read")
+
+    @property
+    def labels(self) -> tuple[Token, ...]:
+        """What the maps call these queries."""
+        return self._tokens(self._session.aspect.rows)
+
+    def _tokens(self, rows: Rows) -> tuple[Token, ...]:
         traced, head = self._session.traced_text, self._session.primary
         if traced is None or head is None:
             return ()
-        return stack_tokens(traced, head.stack)[0]
+        return stack_tokens(traced, head.stack, rows)[0]
 
     @property
     def query(self) -> int:
@@ -362,6 +377,10 @@ class InsideState:
     def _on_text(self) -> None:
         if not self._session.text.strip():
             self._forget()
+
+    def _on_aspect(self) -> None:
+        """The query may be called otherwise."""
+        self.changed.inside.emit()
 
     def _forget(self) -> None:
         self.asking.forget()

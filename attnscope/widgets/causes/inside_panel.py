@@ -304,7 +304,7 @@ class InsidePanel(Dressed):
             self.picture.bring_into_view(state.row)
 
     def _show_query(self) -> None:
-        state, tokens = self._state, self._state.tokens
+        state, tokens = self._state, self._state.labels
         has_query = state.query < len(tokens)
         has_room = has_query and self.width() >= type_px(_ROOM_PX)
         piece = isolated(plain_piece(tokens[state.query].piece, max_characters=14)) if has_room else ""
@@ -360,7 +360,7 @@ class InsidePanel(Dressed):
         key = plain_piece(inside.key_tokens[row].piece)
         if not self._is_by_word():
             self._view.set_highlight(Highlight(query=inside.query, key=inside.keys[row]))
-        self._view.set_cell(Cell(query=plain_piece(inside.query_token.piece), key=key, weight=weight))
+        self._view.set_cell(Cell(query=plain_piece(inside.query_token.label), key=key, weight=weight))
 
     def begin_with_lit_query(self) -> None:
         """Look at the query whose row is lit in another view."""
