@@ -46,7 +46,7 @@ from attnscope.nn.long_work import asking_as_here
 from attnscope.nn.machine import core_groups, keeping_to, threads_for
 from attnscope.nn.own_module import OwnModule
 from attnscope.records.measures import N_TELLING, TellingText
-from attnscope.records.sites import HeadRef
+from attnscope.records.sites import HeadRef, row_labels, written_after
 from attnscope.text.corpora import columns_of, read_lines, read_pairs
 from attnscope.text.examples import Example, Task
 from attnscope.text.samples import KNOWN_LANGUAGES
@@ -349,7 +349,7 @@ def show_texts(
     """Some texts of a corpus with the strongest edges of one head in them.
 
     Unless the `measure` is about them, edges to the first key and to special tokens are left out: many
-    heads rest there when they have nothing to do.
+    heads rest there when they have nothing to do. Queries that write are called after what they write.
     """
     rests = measure in ("first", "separator")
     return tuple(_show(model, head, texts[number], number, rests=rests) for number in numbers)
@@ -359,6 +359,7 @@ def _show(model: Model, head: HeadRef, text: Text, number: int, *, rests: bool) 
     source, target = (text, None) if isinstance(text, str) else text
     trace = model.trace(source, target)
     queries, keys = trace.tokens(head.site_key)
+    queries = row_labels(queries, written_after(head.stack, trace.target), "written")
     weights = trace.weights(head.site_key, head.head)
     filled = np.nan_to_num(weights, nan=-1.0)
     if not rests:

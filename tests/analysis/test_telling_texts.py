@@ -8,7 +8,7 @@ import pytest
 from attnscope.analysis.corpus_texts import SHORT, TellingTexts, show_texts
 from attnscope.records.measures import N_TELLING
 from attnscope.records.sites import HeadRef
-from attnscope.records.tokens import Token
+from attnscope.records.tokens import Token, Tokens
 
 
 @pytest.mark.parametrize("n_at_once", [1, 4, 40])
@@ -41,7 +41,9 @@ def test_that_a_text_is_shown_with_its_strongest_edges(measure: str) -> None:
     weights[2, 3] = np.nan
     weights[3, 2] = weights[4, 5] = 0.25
     rows, columns = ([Token(id=k, piece=f"{k}", is_special=k in (0, 4)) for k in range(n)] for n in (6, 9))
-    trace = SimpleNamespace(tokens=lambda key: (rows, columns), weights=lambda key, head: weights)
+    trace = SimpleNamespace(
+        target=None, tokens=lambda key: (rows, columns), weights=lambda key, head: weights
+    )
     asked = []
     model = SimpleNamespace(trace=lambda *texts: asked.append(texts) or trace)
     shown = show_texts(model, HEAD, ["a", ("b", "c")], [1, 0], measure)  # type: ignore[arg-type]
@@ -57,3 +59,15 @@ def test_that_a_text_is_shown_with_its_strongest_edges(measure: str) -> None:
     assert list(shown[0].edges) == [(i, j, -weight) for weight, i, j in sorted(cells)[:24]]
     assert shown[0].queries == tuple("012345")
     assert shown[0].keys == tuple("012345678")
+
+
+def test_that_edges_of_rows_that_write_begin_at_the_word_that_is_written() -> None:
+    rows = tuple(Token(id=k, piece=piece, is_special=k == 0) for k, piece in enumerate(("<s>", "zone", "la")))
+    keys = tuple(Token(id=k, piece=piece) for k, piece in enumerate(("the", "area")))
+    end = Token(id=9, piece="</s>", is_special=True)
+    target = Tokens(text="zone la", tokens=rows, following=end)
+    weights = np.array([[0.2, 0.8], [0.4, 0.6], [0.1, 0.9]], dtype=np.float32)
+    trace = SimpleNamespace(target=target, tokens=lambda key: (rows, keys), weights=lambda key, head: weights)
+    (shown,) = show_texts(SimpleNamespace(trace=lambda *texts: trace), HEAD, [("a", "b")], [0])  # type: ignore[arg-type]
+    named = [(shown.queries[i], shown.keys[j]) for i, j, _ in shown.edges]
+    assert named == [("zone", "area"), ("la", "area")]
