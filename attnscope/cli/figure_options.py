@@ -87,10 +87,16 @@ def add_look_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-special", action="store_true", help="omit rows and columns of special tokens")
     parser.add_argument(
-        "--key-name", default="", metavar="WORDS", help="the columns, such as 'Key (English)'"
+        "--key-name",
+        default="",
+        metavar="WORDS",
+        help="the columns, such as 'Key (English)' (default: Key)",
     )
     parser.add_argument(
-        "--query-name", default="", metavar="WORDS", help="the rows, such as 'Query (French)'"
+        "--query-name",
+        default="",
+        metavar="WORDS",
+        help="the rows, such as 'Query (French)' (default: Query, or Written after what rows write)",
     )
     parser.add_argument("--font", default="", metavar="NAME", help="the font of all type, such as Helvetica")
     parser.add_argument(

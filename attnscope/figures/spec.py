@@ -230,6 +230,10 @@ class FigureSpec(ABC):
         """The maps that are drawn, each with letter and title of its part."""
         return (("a", "", head_map) for head_map in self.held_maps())
 
+    def row_tokens(self) -> tuple[Token, ...]:
+        """What its rows are called; of panels, those of the first."""
+        return next((head_map.queries for _, _, head_map in self.titled_maps()), ())
+
     def thumbnail_peaks(self) -> tuple[float, ...]:
         """The largest weight of each thumbnail that shares its scale with maps."""
         return ()

@@ -14,6 +14,7 @@ from attnscope.errors import LoadError
 from attnscope.figures.export import save
 from attnscope.figures.figure_file import read_figure_file
 from attnscope.figures.file_names import ENDINGS
+from attnscope.figures.views.panels import PanelsFigure
 from attnscope.records.messages import LoadModel, SaveModel
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.export.dialog import ExportDialog, KeptChoices
@@ -356,3 +357,15 @@ def test_that_return_saves_and_does_not_close(qtbot):
     assert [button.text() for button in dialog.findChildren(QPushButton) if button.isDefault()] == [
         "Save as…"
     ]
+
+
+def test_that_the_fields_of_the_axes_show_the_names_that_the_figure_has(qtbot):
+    offered = make(qtbot).spec()
+    queries = tuple(dataclasses.replace(token, read="x") for token in offered.maps[0].queries)
+    writing = dataclasses.replace(offered, maps=(dataclasses.replace(offered.maps[0], queries=queries),))
+    dialog = ExportDialog({"head": offered, "panels": PanelsFigure(panels=(writing,))}, "head")
+    qtbot.addWidget(dialog)
+    shown = dialog.choices.key_name, dialog.choices.query_name
+    assert [edit.placeholderText() for edit in shown] == ["Key", "Query"]
+    choose(dialog.choices.views, "panels")
+    assert [edit.placeholderText() for edit in shown] == ["Key", "Written"]

@@ -481,6 +481,9 @@ class DifferenceFigure(FigureSpec):
     def is_empty(self) -> bool:
         return False
 
+    def row_tokens(self) -> tuple[Token, ...]:
+        return self.compared.queries
+
     def paint(self, painter: QPainter, rect: QRectF, palette: Palette) -> None:
         layout = difference_layout(rect, self.compared)
         paint_difference(painter, layout, self.compared, style=self.style, palette=palette)

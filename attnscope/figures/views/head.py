@@ -31,6 +31,7 @@ from attnscope.records.findings import GoldCell
 from attnscope.records.maps import HeadMap
 from attnscope.records.sites import gate_note
 from attnscope.records.tiles import MapTile
+from attnscope.records.tokens import Token
 from attnscope.viewmodels.maps.map_tiles import MapWindow
 
 _DARK, _BRIGHT = QColor("#10131a"), QColor("#ffffff")
@@ -230,6 +231,9 @@ class HeadFigure(MapsFigure):
 
     def suits_column(self) -> bool:
         return self.part is None and are_short(self.maps)
+
+    def row_tokens(self) -> tuple[Token, ...]:
+        return MapsFigure.row_tokens(self) if self.part is None else self.part.queries
 
     def name_parts(self) -> list[str]:
         if self.part is None:

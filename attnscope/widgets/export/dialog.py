@@ -42,6 +42,7 @@ from attnscope.figures.spec import (
     check_spec,
 )
 from attnscope.figures.style import TURNS, MapStyle, Scale, Turn, type_px
+from attnscope.figures.token_axis import axis_names
 from attnscope.figures.views.panels import MAX_COLUMNS, PanelsFigure
 from attnscope.figures.words_and_numbers import first_lines
 from attnscope.viewmodels.view_state import SCALES
@@ -275,8 +276,7 @@ class ExportChoices(QWidget):
         self.has_badge = _box("self-check", is_checked=style.has_badge)
         self.has_badge.setToolTip("State that the weights are exact; if they are not, that is always stated")
         self.key_name, self.query_name = QLineEdit(style.key_name), QLineEdit(style.query_name)
-        for edit, name, words in ((self.key_name, "columns", "Key"), (self.query_name, "rows", "Query")):
-            edit.setPlaceholderText(words)
+        for edit, name in ((self.key_name, "columns"), (self.query_name, "rows")):
             edit.setAccessibleName(f"Title of the {name}")
         fonts = (("", "the system's font"), *((name, name) for name in QFontDatabase.families()))
         self.font_name = choice("Font", fonts, style.font)
@@ -395,7 +395,9 @@ class ExportChoices(QWidget):
         self.is_plain.setEnabled(is_picture and "plain" in choices)
         self.has_badge.setEnabled(is_picture and "badge" in choices and not self.is_plain.isChecked())
         self.leaves_special.setEnabled("special" in choices)
-        for edit in (self.key_name, self.query_name):
+        own_names = axis_names(spec.row_tokens(), MapStyle())
+        for edit, words in zip((self.key_name, self.query_name), own_names, strict=True):
+            edit.setPlaceholderText(words)
             edit.setEnabled(format not in ("csv", "npz") and "axes" in choices)
         self.every.setEnabled(is_picture and "every" in choices)
         kinds = {panel.view for panel in spec.parts()}
