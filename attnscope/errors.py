@@ -18,15 +18,11 @@ class UserError(Exception):
     """Something the person can mend: what `happened`, the value `expected`, what to do (`action`)."""
 
     def __init__(self, happened: str, *, expected: str = "", action: str = "") -> None:
-        self.happened = happened
+        self.happened = _ended(happened)
         self.expected = expected
         self.action = action
-        parts = [happened]
-        if expected:
-            parts.append(f"Expected: {expected}.")
-        if action:
-            parts.append(action)
-        super().__init__(" ".join(parts))
+        parts = [self.happened, f"Expected: {expected}." if expected else "", action]
+        super().__init__(" ".join(filter(None, parts)))
 
 
 class LoadError(UserError):
@@ -50,6 +46,12 @@ class SaveError(UserError):
 
 class RecipeError(UserError):
     """A recipe or model configuration with an unknown key or an impossible value."""
+
+
+def _ended(text: str) -> str:
+    """A sentence with its full stop, which a library's own words often lack."""
+    text = text.rstrip()
+    return text if not text or text.rstrip("\"'”’»)]}`").endswith((".", "!", "?", "…", ":")) else f"{text}."
 
 
 def of_wrong_kind(value: object, name: str, expected: str, action: str = "") -> UserError:

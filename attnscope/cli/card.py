@@ -136,7 +136,8 @@ def _about_data(recipe: Recipe) -> str:
         case _:
             name = Path(recipe.data.path).name
             about = recipe.data.about or "its licence is that of the text."
-            return f"Trained on the file {name}: {about}"
+            kind = "folder" if Path(recipe.data.path).is_dir() else "file"
+            return f"Trained on the {kind} {name}: {about}"
 
 
 _SEED = 2017

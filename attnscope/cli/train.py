@@ -119,7 +119,8 @@ def _take_new(arguments: argparse.Namespace, overrides: dict[str, str]) -> None:
 _BAR_WIDTH = 24
 _REDRAW_S, _LOOK_S = 0.1, 0.2
 _EPILOG = (
-    "Fine-tuning: --set start.from=MODEL starts from a trained model, start.lora_rank=4 trains only "
+    "Your own text, a file or a folder of .txt files: attnscope train shakespeare --set data.path=FILE --out "
+    "DIR. Fine-tuning: --set start.from=MODEL starts from a trained model, start.lora_rank=4 trains only "
     "low-rank adapters (LoRA), start.layer_decay and start.reinit_layers fine-tune gently. --set "
     "gates.l0_penalty=0.1 "
     "learns which heads to close. The window's help has a page on recipes."

@@ -46,8 +46,9 @@ _APOSTROPHE = re.compile(r"(?<=\w)['’](?=\w)")
 def read_lines(path: Path) -> list[str]:
     """The lines of a UTF-8 file without their line ends (Unix or Windows); blank lines are kept as ''.
 
-    Raises LoadError, with the line number where there is one, for a file that is missing, no regular file,
-    empty or blank, not UTF-8, over 2 GiB, or that changes while it is read.
+    Of a folder, those of all its .txt files, also in folders below, in the order of their names and with a
+    blank line after each. Raises LoadError, with the line number where there is one, for a file that is
+    missing, no regular file, empty or blank, not UTF-8, over 2 GiB, or that changes while it is read.
     """
     lines = list(_checked_lines(path))
     if not any(line.strip() for line in lines):
@@ -197,6 +198,11 @@ def is_held_out(source: str, validation_share: float) -> bool:
 
 
 def _checked_lines(path: Path) -> Iterator[str]:
+    if os.path.isdir(path):  # of names that are too long, too
+        for file in _texts_of(path):
+            yield from _checked_lines(file)
+            yield ""
+        return
     with open_outside(path, expected=_EXPECTED, max_bytes=_MAX_BYTES) as stream:
         before = _signature(stream)
         number = 0
@@ -217,6 +223,17 @@ def _checked_lines(path: Path) -> Iterator[str]:
         )
 
 
+def _texts_of(folder: Path) -> list[Path]:
+    if found := sorted(file for file in folder.rglob("*.txt") if file.is_file()):
+        return found
+    raise LoadError(
+        f"The folder {folder} has no .txt file in it.",
+        kind="empty",
+        expected=f"{_EXPECTED}, or a folder of .txt files",
+        action="Choose another, or rename its texts.",
+    )
+
+
 def _decoded(raw: bytes, number: int, path: Path) -> str:
     if len(raw) > _MAX_LINE_BYTES:
         raise LoadError(
@@ -228,8 +245,10 @@ def _decoded(raw: bytes, number: int, path: Path) -> str:
     try:
         line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
+        form = next((f"; it is {name}" for mark, name in _FORMATS.items() if raw.startswith(mark)), "")
+        found = f"its byte {error.start + 1} is {raw[error.start]:#04x}"
         raise LoadError(
-            f"Line {number} of {path} is not UTF-8: its byte {error.start + 1} is {raw[error.start]:#04x}.",
+            f"Line {number} of {path} is not UTF-8: {found}{form}.",
             kind="not-utf-8",
             expected="a text file in UTF-8",
             action="Save the file as UTF-8 in a text editor.",
@@ -238,8 +257,11 @@ def _decoded(raw: bytes, number: int, path: Path) -> str:
 
 
 def require_corpus(path: Path) -> None:
-    """Raise LoadError unless the path is a regular file of a size that can be read; it is not read."""
-    open_outside(path, expected=_EXPECTED, max_bytes=_MAX_BYTES).close()
+    """Raise LoadError unless the path is a regular file of a size that can be read, or a folder of such; they
+    are not read.
+    """
+    for file in _texts_of(path) if os.path.isdir(path) else (path,):
+        open_outside(file, expected=_EXPECTED, max_bytes=_MAX_BYTES).close()
 
 
 def _signature(stream: BinaryIO) -> tuple[int, int]:
@@ -280,7 +302,8 @@ PIECE_BYTES = 32_768
 _FORMATS = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
-    b"PK\x03\x04": "zip",
+    b"PK\x03\x04": "zip (as are .docx, .odt and .epub)",
+    b"\x1f\x8b": "compressed (gzip)",
     b"%PDF": "PDF",
 }
 

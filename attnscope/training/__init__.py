@@ -3,13 +3,16 @@
 for event in train("recipe.toml", out="runs/first"): ...
 """
 
+import os
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import torch
 
+from attnscope.counting import shell_line
 from attnscope.errors import LoadError, meant
-from attnscope.outside import read_toml_text
+from attnscope.outside import parse_toml, read_toml_text
 from attnscope.paths import resources_folder
 from attnscope.records.runs import TrainingEvent
 from attnscope.training.loop import TrainingRun
@@ -42,17 +45,36 @@ def read_recipe(
     path = find_recipe(recipe)
     try:
         text = read_toml_text(path, what=f"The recipe {path}")
+        if path.suffix != ".toml":
+            _require_toml(text, path)
     except LoadError as error:
         raise LoadError(
-            error.happened,
-            kind="recipe",
-            expected="a TOML file in UTF-8",
-            action=f"{meant(path.stem, built_in_recipes())}Check its name, or use a built-in one: "
-            f"{', '.join(built_in_recipes())}.",
+            error.happened, kind="recipe", expected="a TOML file in UTF-8", action=_instead_of(path)
         ) from error
     if RunFolder(path.parent).metrics.is_file():
         text, _ = mended_recipe(text)  # the run says so when it goes on
     return parse_recipe(text, overrides=overrides, base_folder=path.parent, needs_data=needs_data)
+
+
+def _require_toml(text: str, path: Path) -> None:
+    try:
+        parse_toml(text)
+    except tomllib.TOMLDecodeError as error:
+        raise LoadError(f"{path} is no recipe: it is not TOML.", kind="recipe") from error
+
+
+def _instead_of(path: Path) -> str:
+    """What to do about a path that is no recipe: a run is resumed, a text is the data of a recipe."""
+    is_there = os.path.exists(path)
+    if is_there and RunFolder(path).holds_run:
+        return f"To go on with the run in it: attnscope train --resume {shell_line([str(path)])}."
+    if is_there and path.suffix != ".toml":
+        words = shell_line(
+            ["attnscope", "train", "shakespeare", "--set", f"data.path={path}", "--out", "run"]
+        )
+        return f"To train on your own text, name it as the data of a recipe, for instance: {words}."
+    known = built_in_recipes()
+    return f"{meant(path.stem, known)}Check its name, or use a built-in one: {', '.join(known)}."
 
 
 def built_in_recipes() -> tuple[str, ...]:

@@ -9,6 +9,7 @@ estimated from four stretches of it, before any tokenizer has been made.
 The presets as rows of a table: their sizes, what they cost on paper, and their keys in a recipe.
 """
 
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -30,6 +31,7 @@ from attnscope.schemes.norms import NORMS
 from attnscope.schemes.objectives import OBJECTIVES, usual_objective
 from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.tokenizers import KINDS
+from attnscope.text.corpora import require_corpus
 from attnscope.text.examples import Example
 from attnscope.text.tasks import make_task
 from attnscope.training.descent import can_divide, has_quick_bfloat16, ways_up_to
@@ -422,10 +424,21 @@ def n_early_looks(recipe: Recipe) -> int:
     return sum(step < n_steps and step % every != 0 for step in WATCHED_STEPS)
 
 
+def require_data(recipe: Recipe) -> None:
+    """Raise LoadError unless the file or folder that the recipe names can be read; it is not read."""
+    data = recipe.data
+    if data.kind != "task" and data.path and not (data.kind == "pictures" and os.path.isdir(data.path)):
+        require_corpus(Path(data.path))
+
+
 def _notes(recipe: Recipe) -> tuple[str, ...]:
     notes = list(filter(None, [NORMS[recipe.model.norm].warning]))
     if recipe.data.kind != "task" and not recipe.data.path:
         notes.append("To run it needs data: data.path is empty.")
+    try:
+        require_data(recipe)
+    except LoadError as error:
+        notes.append(f"To run it needs data: {error.happened}")
     if recipe.start.source:
         notes.append(
             f"The tokenizer, with {recipe.model.vocab_size:,} pieces, is that of {recipe.start.source}."

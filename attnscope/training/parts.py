@@ -4,6 +4,7 @@ Recipes as older versions wrote them into their run folders, made into ones that
 
 Until version 0.3 a recipe could set choices of Transformers for a recurrent body, which did nothing. A new
 recipe that does is refused; one of a run that has begun is read without them, so that the run can go on.
+A path that a task did not read is left out likewise.
 Before version 0.8 the random blocks of BigBird were linked both ways, and a share of a text's lines was held
 out: runs that began so go on so.
 """
@@ -284,12 +285,14 @@ def mended_recipe(text: str) -> tuple[str, str]:
         text = _with_key(text, "model", 'random_links = "both"')
     if data.get("kind") == "text" and "held_out_by" not in data:
         text = _with_key(text, "data", 'held_out_by = "lines"')
+    if data.get("kind") == "task" and data.get("path"):
+        text = _without(text, "data", ("path",))
     ignored = _ignored(model)
     if not ignored:
         return text, ""
     found = ", ".join(f"model.{name} = {value}" for name, value in ignored.items())
     note = f"Removed from the recipe, since the body does not use it: {found}."
-    return _without(text, tuple(ignored)), note
+    return _without(text, "model", tuple(ignored)), note
 
 
 def _with_key(text: str, section: str, line: str) -> str:
@@ -311,13 +314,13 @@ def _ignored(table: Mapping[str, object]) -> dict[str, object]:
     return dict(ignored_choices(config, _PLAIN))
 
 
-def _without(text: str, names: tuple[str, ...]) -> str:
-    """The lines of the text but for those of these keys under [model]."""
+def _without(text: str, of: str, names: tuple[str, ...]) -> str:
+    """The lines of the text but for those of these keys under the heading `of`."""
     kept, section = [], ""
     for line in text.splitlines():
         heading = re.match(r"\s*\[+\s*([\w-]+)", line)
         section = heading[1] if heading else section
         written = re.match(r"\s*([\w-]+)\s*=", line)
-        if not (section == "model" and written and written[1] in names):
+        if not (section == of and written and written[1] in names):
             kept.append(line)
     return "\n".join([*kept, ""])

@@ -107,6 +107,9 @@ def parse_recipe(
     tables = _parse_toml(text)
     if base_folder is not None:
         _anchor_path(tables, base_folder)
+    data = tables.get("data")
+    if isinstance(data, dict) and "data.path" in (overrides or {}) and not data.get("path"):
+        data.pop("about", None)  # it tells of the text that the recipe was made for
     for name, value in (overrides or {}).items():
         _override(tables, name, value)
     for name in tables:
@@ -325,6 +328,13 @@ def _check_patches(patch_size: int, data: str, *, is_of_pictures: bool) -> None:
 
 def _checked_task(recipe: Recipe, *, is_tokenizer_given: bool) -> Recipe:
     name, objective = recipe.data.task, recipe.objective.kind
+    if recipe.data.path:
+        kinds = " or ".join(f'"{kind}"' for kind in OBJECTIVES[objective].data)
+        raise RecipeError(
+            f'data.path is "{shown(recipe.data.path)}" and data.kind "task", which reads no file.',
+            expected=f'data.kind {kinds} to read it, or no data.path: the task "{name}" makes its own data',
+            action="Change one of them.",
+        )
     if name not in TASKS:
         raise RecipeError(
             f'data.task is "{name}".',

@@ -139,8 +139,7 @@ def show_inspections(request: ShowInspections, desk: Desk) -> Iterator[Reply]:
 @serves(PlanRecipe)
 def answer_plan(request: PlanRecipe, desk: Desk) -> Iterator[Reply]:
     """The plan of the recipe as it is typed; a recipe with a fault has a problem instead of a plan."""
-    from attnscope.text.corpora import require_corpus
-    from attnscope.training.paper import plan_recipe
+    from attnscope.training.paper import plan_recipe, require_data
     from attnscope.training.recipe import parse_recipe
     from attnscope.training.speed import pace_of
     from attnscope.training.starting import recipe_on_paper
@@ -149,8 +148,7 @@ def answer_plan(request: PlanRecipe, desk: Desk) -> Iterator[Reply]:
         device = choose_device(request.device)
         base_folder = Path(request.base_folder) if request.base_folder else Path.cwd()
         recipe = recipe_on_paper(parse_recipe(request.recipe, base_folder=base_folder, needs_data=False))
-        if recipe.data.kind != "task" and recipe.data.path:
-            require_corpus(Path(recipe.data.path))
+        require_data(recipe)
         folders = [Path(folder) for folder in request.run_folders]
         plan = plan_recipe(recipe, device, out=Path(request.out) if request.out else None)
         yield RecipePlanned(number=request.number, plan=plan)  # the time may take a moment longer

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from attnscope.errors import LoadError
+from attnscope.errors import LoadError, UserError
 from attnscope.text import corpora
 from attnscope.text.corpora import read_lines, read_pairs, split
 
@@ -58,7 +58,7 @@ def test_that_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match="does not exist") as caught:
         read_lines(tmp_path / "nothing.txt")
     assert caught.value.kind == "missing"
-    with pytest.raises(LoadError, match="not a regular file"):
+    with pytest.raises(LoadError, match=r"no \.txt file in it"):
         read_lines(tmp_path)
     with pytest.raises(LoadError, match="cannot be read"):
         read_lines(tmp_path / "a\0b")
@@ -103,3 +103,17 @@ def test_that_a_file_that_changes_while_it_is_read_is_refused(
     monkeypatch.setattr(corpora, "_decoded", decode_and_append)
     with pytest.raises(LoadError, match="changed while it was read"):
         read_lines(path)
+
+
+@pytest.mark.parametrize(
+    ("happened", "told"),
+    [
+        ("It failed: [Errno 2] no such file", "It failed: [Errno 2] no such file. Expected: a file. Look."),
+        ("torch says: size mismatch\n", "torch says: size mismatch. Expected: a file. Look."),
+        ('It is called "a."', 'It is called "a." Expected: a file. Look.'),
+        ("Is it there?", "Is it there? Expected: a file. Look."),
+        ("It is (3).", "It is (3). Expected: a file. Look."),
+    ],
+)
+def test_that_words_of_a_library_do_not_run_into_the_next_sentence(happened: str, told: str) -> None:
+    assert str(UserError(happened, expected="a file", action="Look.")) == told

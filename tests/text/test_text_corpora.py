@@ -35,6 +35,35 @@ def test_that_both_line_ends_are_read(tmp_path: Path, end: bytes) -> None:
     assert read_lines(path) == ["one", "", "été"]
 
 
+def test_that_the_texts_of_a_folder_are_read_one_after_another(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "two.txt").write_bytes(b"three\r\n")
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfone\n\ntwo")
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\0")
+    assert read_lines(tmp_path) == ["one", "", "two", "", "three", ""]
+    (tmp_path / "a.txt").write_bytes(b"caf\xe9")
+    with pytest.raises(LoadError, match=r"Line 1 of .*a\.txt is not UTF-8"):
+        read_lines(tmp_path)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(LoadError, match=r"empty has no \.txt file in it"):
+        read_lines(empty)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("né".encode("utf-16"), "UTF-16"),
+        (b"\x1f\x8b\x08\x08", "compressed"),
+        (b"PK\x03\x04\x14\x00\xff", ".docx"),
+        (b"%PDF-1.7 \xff", "PDF"),
+    ],
+)
+def test_that_a_file_of_another_format_is_named_by_it(tmp_path: Path, content: bytes, told: str) -> None:
+    with pytest.raises(LoadError, match=told):
+        read_lines(written(tmp_path, content))
+
+
 def test_that_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
     assert read_lines(written(tmp_path, b"\xef\xbb\xbfone\ntwo")) == ["one", "two"]
 

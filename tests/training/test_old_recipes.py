@@ -29,6 +29,11 @@ def test_that_a_begun_run_on_a_text_goes_on_with_the_lines_it_held_out() -> None
         assert mended_recipe(text) == (text, "")
 
 
+def test_that_a_begun_run_of_a_task_goes_on_without_a_path_that_it_did_not_read() -> None:
+    text = '[data]\nkind = "task"\npath = "x.txt"\n[training]\npath = 1\n'
+    assert mended_recipe(text) == (text.replace('path = "x.txt"\n', ""), "")
+
+
 def test_that_the_recipe_of_a_transformer_and_one_that_is_none_stay() -> None:
     for text in (OLD.format(body="transformer"), "[model", "", "model = 3\n"):
         assert mended_recipe(text) == (text, "")

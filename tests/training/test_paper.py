@@ -111,6 +111,20 @@ def test_that_a_new_recipe_of_a_preset_lacks_but_its_data(name: str) -> None:
         parse_recipe(new_recipe(row))
 
 
+def test_that_a_plan_says_which_data_cannot_be_read(tmp_path: Path) -> None:
+    text = (
+        '[data]\nkind = "{kind}"\npath = "{path}"\n[objective]\nkind = "{objective}"\n[model]\nd_model = 8\n'
+        "n_layers = 1\nn_heads = 2\nd_ff = 8\nmax_tokens = 8\n{more}\n[training]\nn_steps = 1\n"
+    )
+    (tmp_path / "pictures").mkdir()
+    missing = text.format(kind="text", path=tmp_path / "none.txt", objective="causal", more="")
+    assert "none.txt cannot be read: it does not exist." in plan_of(parse_recipe(missing)).notes[0]
+    folder = text.format(
+        kind="pictures", path=tmp_path / "pictures", objective="classification", more="patch_size = 4"
+    )
+    assert not any("To run it needs data" in note for note in plan_of(parse_recipe(folder)).notes)
+
+
 def test_that_the_speed_of_an_earlier_run_is_taken(recipe: Recipe, tmp_path: Path) -> None:
     run = tmp_path / "before"
     run.mkdir()

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from attnscope.errors import RecipeError
-from attnscope.training import Recipe, parse_recipe, write_recipe
+from attnscope.counting import shell_line
+from attnscope.errors import LoadError, RecipeError
+from attnscope.training import Recipe, parse_recipe, read_recipe, write_recipe
 from attnscope.training.recipe import differences, tables_of
-from attnscope.viewmodels.training.recipe_text import watched_head
+from attnscope.viewmodels.training.recipe_text import RecipeDraft, watched_head
 
 SMALL = '[data]\nkind = "task"\ntask = "copy"\n[objective]\nkind = "translation"\n[training]\nn_steps = 5\n'
 
@@ -47,6 +48,40 @@ def test_that_a_relative_path_is_taken_from_the_folder_of_the_recipe(tmp_path: P
     assert parse_recipe(text, base_folder=tmp_path).data.path == str(tmp_path / "a.txt")
     overridden = parse_recipe(text, base_folder=tmp_path, overrides={"data.path": "b.txt"})
     assert overridden.data.path == str(Path("b.txt").absolute())
+
+
+TEXT = '[data]\nkind = "text"\nabout = "plays"\n[objective]\nkind = "causal"\n[training]\nn_steps = 1\n'
+
+
+def test_that_what_a_recipe_says_of_its_own_text_is_not_said_of_another() -> None:
+    mine = parse_recipe(TEXT, overrides={"data.path": "mine.txt"})
+    assert mine.data.about == ""
+    told = parse_recipe(TEXT, overrides={"data.path": "mine.txt", "data.about": "my diary"})
+    assert told.data.about == "my diary"
+    moved = parse_recipe(write_recipe(told), overrides={"data.path": "moved.txt"})
+    assert moved.data.about == "my diary", "a run whose text has moved"
+    chosen = RecipeDraft(lambda: None)
+    chosen.take(TEXT)
+    chosen.set_data_path("mine.txt")
+    assert parse_recipe(chosen.text).data.about == ""
+
+
+def test_that_a_file_is_not_given_to_a_task_which_would_not_read_it() -> None:
+    with pytest.raises(RecipeError, match=r'mine.tsv" and data.kind "task", which reads no file.*"labelled"'):
+        read_recipe("sentiment-pooling", {"data.path": "mine.tsv"})
+    assert read_recipe("sentiment-pooling", {"data.path": "a.tsv", "data.kind": "labelled"}).data.path
+
+
+def test_that_a_text_or_a_run_in_the_place_of_a_recipe_is_told_what_to_do_with_it(tmp_path: Path) -> None:
+    text, run = tmp_path / "my notes.txt", tmp_path / "run"
+    text.write_text("Once upon a time.\n" * 9, encoding="utf-8")
+    run.mkdir()
+    (run / "recipe.toml").write_text(SMALL, encoding="utf-8")
+    for given, told in ((text, "train shakespeare --set"), (tmp_path, "--set"), (run, "train --resume")):
+        with pytest.raises(LoadError) as caught:
+            read_recipe(str(given))
+        assert told in str(caught.value)
+        assert shell_line([str(run)] if given == run else [f"data.path={given}"]) in str(caught.value)
 
 
 def test_that_a_path_of_a_recipe_named_relatively_is_whole(
@@ -147,7 +182,8 @@ def test_that_differences_name_key_old_and_new() -> None:
 def test_that_what_cannot_change_weights_is_no_difference() -> None:
     other = _changed(SMALL, training__save_every="3", training__name="x", training__evaluate_every="2")
     assert differences(_changed(SMALL), other) == ()
-    assert differences(_changed(SMALL), _changed(SMALL, data__path="elsewhere.txt")) == ()
+    here, there = (_changed(TEXT, data__path=name) for name in ("a.txt", "elsewhere.txt"))
+    assert differences(here, there) == ()
 
 
 def test_that_more_steps_are_a_difference_only_where_the_schedule_depends_on_them() -> None:

@@ -375,8 +375,10 @@ class RecipeDraft:
         return value if isinstance(value, str) else ""
 
     def set_data_path(self, path: str) -> None:
-        """Write another data file into the text."""
-        self.edit(with_recipe_value(self.text, "data", "path", path))
+        """Write another data file into the text; what it says about the one that it was made for goes."""
+        text = with_recipe_value(self.text, "data", "path", path)
+        is_told = not self.data_path and recipe_value(text, "data", "about")
+        self.edit(with_recipe_value(text, "data", "about", "") if is_told else text)
 
     def mark_blamed_line(self, message: str) -> None:
         """Mark the line that sets the `section.key` a message speaks of, until the next edit."""
