@@ -1,21 +1,59 @@
-"""Doors of packages: names that are imported when they are first used: one costs nothing of the others."""
+"""Doors of packages: what a package offers, whichever of its files holds it, imported on first use."""
 
-from collections.abc import Callable, Mapping
+import dis
+import sys
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
-from sys import modules
+from importlib.util import find_spec
+from itertools import pairwise
+from types import CodeType
 
 
-def door_of(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """The `__getattr__` of a package: each name of `homes` is that of the module it says, below the package.
+def door_of(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of the package that calls this.
 
-    Type checkers read the same names from imports under `TYPE_CHECKING`.
+    It offers what it imports under `TYPE_CHECKING`, as type checkers read it: names of a file, or with a star
+    all that a file makes. A name costs nothing of the other files.
     """
+    code = sys._getframe(1).f_code
 
-    def find(name: str) -> object:
-        if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found: object = getattr(import_module(f"{package}.{homes[name]}"), name)
-        setattr(modules[package], name, found)
+    def find(wanted: str) -> object:
+        home = next((home for home, names in _imports(code) if wanted in names), None)
+        if home is None and not wanted.startswith("_") and find_spec(f"{package}.{wanted}") is None:
+            whole = (home for home, names in _imports(code) if names == ("*",))
+            home = next((home for home in whole if wanted in _made_in(home)), None)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {wanted!r}")
+        found: object = getattr(import_module(home), wanted)
+        setattr(sys.modules[package], wanted, found)
         return found
 
-    return find
+    def offered() -> list[str]:
+        given = [_made_in(home) if names == ("*",) else names for home, names in _imports(code)]
+        return sorted({*vars(sys.modules[package]), *(name for names in given for name in names)})
+
+    return find, offered
+
+
+@cache
+def _imports(code: CodeType) -> list[tuple[str, tuple[str, ...]]]:
+    """The modules of the program that a module imports from, with the names."""
+    return [
+        (step.argval, before.argval)
+        for before, step in pairwise(dis.get_instructions(code))
+        if step.opname == "IMPORT_NAME" and step.argval.startswith("attnscope.")
+    ]
+
+
+@cache
+def _made_in(module: str) -> tuple[str, ...]:
+    """The public names that a module makes itself; it is not imported."""
+    spec = find_spec(module)
+    code = spec.loader.get_code(module)  # type: ignore[union-attr]  # compiled: a bundle has no source
+    return tuple(
+        step.argval
+        for before, step in pairwise(dis.get_instructions(code))
+        if step.opname == "STORE_NAME" and before.opname not in ("IMPORT_NAME", "IMPORT_FROM")
+        if not step.argval.startswith("_")
+    )

@@ -3,7 +3,7 @@
 import numpy as np
 from session_samples import ref
 
-from attnscope.records.findings import AlignmentTable, GoldCell
+from attnscope.records import AlignmentTable, GoldCell
 
 HEADS = tuple(ref(layer, head, "cross") for layer in (0, 1) for head in (0, 1))
 CELLS = (GoldCell(rows=(0, 1), cols=(1, 2), is_sure=True, words=("le", "the")),)

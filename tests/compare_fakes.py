@@ -6,11 +6,19 @@ import numpy as np
 from session_samples import Desk, head_map, state_of, traced
 from told import names_told
 
-from attnscope.records.maps import CompareTraces, DifferenceGrid, TracesCompared
-from attnscope.records.messages import HeadsShown, Request, ShowHeads, Traced, TraceText
-from attnscope.records.models import ModelInfo
-from attnscope.records.sites import HeadRef
-from attnscope.records.tokens import Tokens
+from attnscope.records import (
+    CompareTraces,
+    DifferenceGrid,
+    HeadRef,
+    HeadsShown,
+    ModelInfo,
+    Request,
+    ShowHeads,
+    Tokens,
+    Traced,
+    TracesCompared,
+    TraceText,
+)
 from attnscope.viewmodels.maps.aspect import stack_tokens
 
 

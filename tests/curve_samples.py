@@ -3,19 +3,19 @@
 from session_samples import Desk, gates_off, info, states_of
 from told import names_told
 
-from attnscope.records.importance import (
+from attnscope.records import (
     CurveMeasured,
     CurvePoint,
     CurvesMeasured,
+    HeadRef,
     HeadScore,
     HeadsRanked,
     Importance,
     MeasureCurves,
+    ModelLoaded,
     PruningCurve,
     Ranking,
 )
-from attnscope.records.messages import ModelLoaded
-from attnscope.records.sites import HeadRef
 
 HEADS: tuple[HeadRef, ...] = tuple(head for site in info().sites for head in site.heads)
 

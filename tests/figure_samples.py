@@ -11,10 +11,20 @@ from attnscope.figures.spec import FigureSpec
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.inside import InsidePart
 from attnscope.figures.views.picture import PicturePart
-from attnscope.records.charts import CellMap, Chart, NumberTable, Series
-from attnscope.records.maps import HeadMap, Picture, PositionCheck, PositionTable, SiteGrid
-from attnscope.records.sites import HeadRef, Site
-from attnscope.records.tokens import Token
+from attnscope.records import (
+    CellMap,
+    Chart,
+    HeadMap,
+    HeadRef,
+    NumberTable,
+    Picture,
+    PositionCheck,
+    PositionTable,
+    Series,
+    Site,
+    SiteGrid,
+    Token,
+)
 from attnscope.viewmodels.compare.difference import ComparedMaps, align_tokens, compare_maps
 
 

@@ -3,20 +3,23 @@
 from session_samples import Desk, info, ref, state_of, tokens, traced
 from told import names_told
 
-from attnscope.records.messages import Request, Traced, TraceText
-from attnscope.records.outputs import (
+from attnscope.records import (
     WRITTEN_TRACE,
     BeamNode,
     BeamTree,
     Candidate,
+    Request,
     TextWritten,
+    Token,
+    Tokens,
+    Traced,
+    TraceText,
     WriteSettings,
     WriteText,
     WritingNews,
     WrittenText,
     WrittenToken,
 )
-from attnscope.records.tokens import Token, Tokens
 
 WORDS = ("on", "the", "mat")
 

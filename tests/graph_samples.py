@@ -1,7 +1,6 @@
 """A made-up attention graph: two inputs, one layer in between, one output token."""
 
-from attnscope.records.causes import AttentionGraph, GraphEdge, GraphNode
-from attnscope.records.tokens import Token
+from attnscope.records import AttentionGraph, GraphEdge, GraphNode, Token
 
 CAT, SAT = Token(id=5, piece="cat"), Token(id=6, piece="=sat")
 

@@ -4,17 +4,19 @@ import numpy as np
 from session_samples import info, state_of
 from told import names_told
 
-from attnscope.records.findings import Findings, HeadsMeasured, MeasureHeads
-from attnscope.records.measures import (
+from attnscope.records import (
     MEASURE_NAMES,
     N_TELLING,
     OFFSET_REACH,
     Estimate,
+    Findings,
     HeadCard,
+    HeadsMeasured,
     HeadTable,
+    MeasureHeads,
+    ModelLoaded,
     Role,
 )
-from attnscope.records.messages import ModelLoaded
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.state import Session
 

@@ -4,9 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from attnscope.records.maps import HeadInside
-from attnscope.records.sites import HeadRef
-from attnscope.records.tokens import Token
+from attnscope.records import HeadInside, HeadRef, Token
 
 
 def inside(*, n: int = 3, d: int = 4, query: int = 1, is_masked: bool = True, **other: object) -> HeadInside:

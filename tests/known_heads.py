@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnscope.models import Model, ModelCard, OwnNetwork
 from attnscope.nn import ModelConfig, Transformer, build_transformer
-from attnscope.text.tokenizer import train_tokenizer
+from attnscope.text import train_tokenizer
 
 KNOWN_WORDS = [f"w{index}" for index in range(40)]
 N_POSITIONS = 56

@@ -2,9 +2,7 @@
 
 import numpy as np
 
-from attnscope.records.causes import LensTable
-from attnscope.records.outputs import Candidate
-from attnscope.records.tokens import Token
+from attnscope.records import Candidate, LensTable, Token
 
 
 def table() -> LensTable:

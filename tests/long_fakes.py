@@ -2,9 +2,7 @@
 
 import numpy as np
 
-from attnscope.records.sites import HeadRef
-from attnscope.records.tiles import LongMap, MapTile, ShowTile, TileShown
-from attnscope.records.tokens import Token
+from attnscope.records import HeadRef, LongMap, MapTile, ShowTile, TileShown, Token
 
 HEAD = HeadRef(stack="decoder", layer=0, head=1)
 

@@ -4,10 +4,17 @@ import math
 
 import torch
 
-from attnscope.nn.masks import Intervals, MaskRule, RemovedCells
-from attnscope.nn.scores import RelativeBias, ScoreRule, SlopeBias, add_sinks, scores
-from attnscope.trace import SiteRecord
-from attnscope.trace.check import SiteProof
+from attnscope.nn import (
+    Intervals,
+    MaskRule,
+    RelativeBias,
+    RemovedCells,
+    ScoreRule,
+    SlopeBias,
+    add_sinks,
+    scores_of,
+)
+from attnscope.trace import SiteProof, SiteRecord
 
 PROOF = SiteProof(
     row_sum_error=0.0, forbidden_weight=0.0, output_error=0.0, n_rows=0, n_queries=0, is_training=False
@@ -36,7 +43,7 @@ def long_record(kind: str, n_queries: int, n_keys: int, *, n_heads: int = 2, d_h
         sinks=torch.full((n_heads,), 0.4) if kind == "sinks" else None,
     )
     rule = _rule(kind, n_queries, n_keys, n_heads)
-    s = scores(q[None], k[None], rule=rule, score=score)
+    s = scores_of(q[None], k[None], rule=rule, score=score)
     lse = add_sinks(s.logsumexp(dim=-1), score.sinks)[0]
     return SiteRecord(q=q, k=k, lse=lse, rule=rule, score=score, proof=PROOF)
 

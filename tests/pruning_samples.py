@@ -1,7 +1,6 @@
 """A made-up report on removed heads, for tests of what shows it."""
 
-from attnscope.records.importance import ModelSize, PruningProof, PruningReport, SiteHeads, SpeedChange
-from attnscope.records.sites import Gates, HeadRef
+from attnscope.records import Gates, HeadRef, ModelSize, PruningProof, PruningReport, SiteHeads, SpeedChange
 
 
 def _ref(stack: str, layer: int, head: int) -> HeadRef:

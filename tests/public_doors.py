@@ -26,7 +26,7 @@ from tiny_models import FRENCH, SENTENCE
 import attnscope as at
 from attnscope.cli.main import main
 from attnscope.schemes.measures import MEASURES
-from attnscope.text.tokenizer import train_tokenizer
+from attnscope.text import train_tokenizer
 
 DIGITS = 6
 """Significant digits that are kept."""

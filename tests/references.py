@@ -15,16 +15,8 @@ from attnscope.analysis.one_head import weights_of
 from attnscope.analysis.words import Link
 from attnscope.errors import RecipeError, UserError
 from attnscope.models import Model
-from attnscope.records.sites import HeadRef, check_heads
-from attnscope.records.tokenizers import TokenizerRow
-from attnscope.text.examples import is_held_out
-from attnscope.text.tokenizer_tables import (
-    described,
-    full_lines,
-    measure_tokenizer,
-    parts_of,
-    train_or_refuse,
-)
+from attnscope.records import HeadRef, TokenizerRow, check_heads
+from attnscope.text import described, full_lines, is_held_out, measure_tokenizer, parts_of, train_or_refuse
 
 PatternName = Literal["previous", "duplicate", "induction"]
 Scoring = Literal["mul", "abs"]

@@ -7,22 +7,34 @@ from typing import Any
 import numpy as np
 from told import names_told
 
-from attnscope.records.experiments import Finding, Question
-from attnscope.records.maps import HeadMap, HeadMeasures, SelfCheck, SiteGrid
-from attnscope.records.messages import (
+from attnscope.records import (
+    Candidate,
+    Comparison,
+    Finding,
+    Gates,
+    HeadMap,
+    HeadMeasures,
+    HeadRef,
     HeadsShown,
     LoadModel,
+    ModelInfo,
     ModelLoaded,
     OpenText,
+    Output,
+    Prediction,
+    Question,
     Request,
+    Sample,
+    SelfCheck,
     ShowHeads,
+    Site,
+    SiteGrid,
+    Stack,
+    Token,
+    Tokens,
     Traced,
     TraceText,
 )
-from attnscope.records.models import ModelInfo, Sample
-from attnscope.records.outputs import Candidate, Comparison, Output, Prediction
-from attnscope.records.sites import Gates, HeadRef, Site, Stack
-from attnscope.records.tokens import Token, Tokens
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import LabStates, Posts, Replies, States

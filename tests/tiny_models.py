@@ -4,7 +4,7 @@ import torch
 
 from attnscope.models import Model, ModelCard, OwnNetwork
 from attnscope.nn import ModelConfig, empty_own
-from attnscope.text.tokenizer import Tokenizer, train_tokenizer
+from attnscope.text import Tokenizer, train_tokenizer
 
 SENTENCE = "the cat sat on the mat"
 FRENCH = "le chat est sur le tapis"

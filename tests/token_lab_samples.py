@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attnscope.records.tokenizers import MergeRule, SplitReplay, SplitStep, SplitWord, VocabularyTable
+from attnscope.records import MergeRule, SplitReplay, SplitStep, SplitWord, VocabularyTable
 
 
 def word(*pieces):

@@ -2,13 +2,22 @@
 
 import numpy as np
 
-from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
-from attnscope.records.messages import Traced, TraceText
-from attnscope.records.outputs import Comparison, Output
-from attnscope.records.plans import Plan
-from attnscope.records.runs import Started, Step
-from attnscope.records.sites import NO_GATES, Site
-from attnscope.records.tokens import Token, Tokens
+from attnscope.records import (
+    NO_GATES,
+    Comparison,
+    HeadMap,
+    Output,
+    Plan,
+    SelfCheck,
+    Site,
+    SiteGrid,
+    Started,
+    Step,
+    Token,
+    Tokens,
+    Traced,
+    TraceText,
+)
 
 SITES = (
     Site(stack="encoder", layer=0, n_heads=2, n_kv_heads=2),

@@ -58,7 +58,7 @@ from attnscope.nn.layers import CrossAttention, Norm, SelfAttention
 from attnscope.nn.machine import exact
 from attnscope.nn.scores import ALL, ScoreRule
 from attnscope.records.importance import PartsDone
-from attnscope.records.maps import MAX_SHOWN, N_STRONGEST, HeadInside, Numbers
+from attnscope.records.maps import MAX_KEYS, N_STRONGEST, Floats, HeadInside
 from attnscope.records.measures import (
     N_PAIRS,
     CircuitKind,
@@ -101,7 +101,7 @@ def inside_of_record(
     keys: Sequence[Token],
     gate: float = 1.0,
 ) -> HeadInside:
-    """`look_inside` for a site's record; of more than MAX_SHOWN keys it shows the N_STRONGEST."""
+    """`look_inside` for a site's record; of more than MAX_KEYS keys it shows the N_STRONGEST."""
     v, own = _values_of(record, head, query)
     row = site_weights(record, slice(head.head, head.head + 1), slice(query, query + 1))[0, 0]
     row = row.cpu().double()
@@ -203,7 +203,7 @@ def _allowed(record: SiteRecord, head: int, query: int) -> Tensor:
 
 def _chosen_keys(row: Tensor) -> Tensor:
     """The places of the keys to show, ascending: all, or the strongest that the mask allows."""
-    if len(row) <= MAX_SHOWN:
+    if len(row) <= MAX_KEYS:
         return torch.arange(len(row), device=row.device)
     return row.nan_to_num(nan=-1.0).topk(N_STRONGEST).indices.sort().values
 
@@ -240,8 +240,8 @@ def _wide(tensor: Tensor) -> Tensor:
     return tensor.cpu().double()
 
 
-def _numbers(tensor: Tensor) -> Numbers:
-    found: Numbers = tensor.float().numpy()
+def _numbers(tensor: Tensor) -> Floats:
+    found: Floats = tensor.float().numpy()
     return found
 
 

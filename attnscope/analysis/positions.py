@@ -43,7 +43,7 @@ from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.nn import ModelConfig, Transformer, build_transformer, count_parameters
 from attnscope.nn.edits import Call, QuietProbe
-from attnscope.nn.scores import Scoring, scores
+from attnscope.nn.scores import Scoring, scores_of
 from attnscope.records.maps import PositionCheck, PositionTable
 from attnscope.records.sites import SiteKey
 from attnscope.schemes.positions import POSITIONS, PositionScheme
@@ -345,4 +345,4 @@ def _scores(model: Transformer, n: int) -> Tensor:
     looker = _Looker()
     model.encode(torch.full((1, n), 5), probe=looker)
     call = looker.call
-    return scores(call.q, call.k, rule=call.rule, score=call.score)[0].double()
+    return scores_of(call.q, call.k, rule=call.rule, score=call.score)[0].double()

@@ -43,7 +43,7 @@ from attnscope.nn import Transformer
 from attnscope.nn.block import one_stream
 from attnscope.nn.edits import Call, Edits
 from attnscope.nn.machine import exact
-from attnscope.nn.scores import scores
+from attnscope.nn.scores import scores_of
 from attnscope.questions.question import Numbers, Order, PartPath
 from attnscope.records.sites import SiteKey, Stack
 from attnscope.records.tokens import Token
@@ -438,7 +438,7 @@ class WatchedCall:
         """The weights, float64."""
         call = self.call
         with torch.no_grad():
-            s = scores(call.q.detach(), call.k.detach(), rule=call.rule, score=call.score)
+            s = scores_of(call.q.detach(), call.k.detach(), rule=call.rule, score=call.score)
             return exact((s - self.lse[..., None]).exp()[0].nan_to_num(nan=0.0))
 
     def values(self) -> Tensor:

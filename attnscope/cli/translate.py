@@ -173,10 +173,10 @@ def _lines_of(text: str) -> list[str]:
 
 def _held_out(sources: list[str], lines: list[str], share: float) -> tuple[list[str], list[str]]:
     """The texts that training never saw, with their references where there are any; see `split_pairs`."""
-    from attnscope.text.corpora import is_held_out
+    from attnscope.text.corpora import is_kept_out
 
     texts = [source.strip() for source in sources]
-    kept = [k for k, text in enumerate(texts) if text and share and is_held_out(text, share)]
+    kept = [k for k, text in enumerate(texts) if text and share and is_kept_out(text, share)]
     if not kept:
         raise UserError(
             f"None of the {len(sources):,} texts was held out of training.",

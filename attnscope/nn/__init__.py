@@ -9,60 +9,28 @@ from typing import TYPE_CHECKING
 from attnscope.doors import door_of
 
 if TYPE_CHECKING:
-    from attnscope.nn.building import build_own as build_own
-    from attnscope.nn.building import build_transformer as build_transformer
-    from attnscope.nn.building import empty_own as empty_own
-    from attnscope.nn.cache import KeyValueCache as KeyValueCache
-    from attnscope.nn.config import ModelConfig as ModelConfig
-    from attnscope.nn.config import check_fits as check_fits
-    from attnscope.nn.config import count_parameters as count_parameters
-    from attnscope.nn.config_checks import ignored_choices as ignored_choices
-    from attnscope.nn.long_work import progress_heard as progress_heard
-    from attnscope.nn.long_work import stop_if_unwanted as stop_if_unwanted
-    from attnscope.nn.long_work import stoppable as stoppable
-    from attnscope.nn.long_work import tell as tell
-    from attnscope.nn.long_work import tell_and_wait as tell_and_wait
-    from attnscope.nn.presets import PRESETS as PRESETS
-    from attnscope.nn.presets import PUBLISHED as PUBLISHED
-    from attnscope.nn.transformer import Transformer as Transformer
+    from attnscope.nn.attention import Probe, attend, attend_by_sums, row_lse
+    from attnscope.nn.block import Experts, additions_of, balances, through_reversible
+    from attnscope.nn.building import build_own, build_transformer, empty_own
+    from attnscope.nn.cache import KeyValueCache
+    from attnscope.nn.config import ModelConfig, check_fits, count_parameters
+    from attnscope.nn.config_checks import ignored_choices
+    from attnscope.nn.copying import N_DIGITS, UNKNOWN_ID, copied_pieces, ids_of, joined_logits, with_ids
+    from attnscope.nn.dropping import add_dropping, attend_dropping, draw_places, drop, own_dice
+    from attnscope.nn.edits import Call, CopiedPattern, Edits, Guide, GuidedProbe, with_drawn_mask
+    from attnscope.nn.embedding_and_head import memory_ids, n_memory_ids, patch_numbers, pointed
+    from attnscope.nn.kept_heads import build_layout
+    from attnscope.nn.layers import *
+    from attnscope.nn.long_work import progress_heard, stop_if_unwanted, stoppable, tell, tell_and_wait
+    from attnscope.nn.machine import *
+    from attnscope.nn.masks import *
+    from attnscope.nn.mixing import recur
+    from attnscope.nn.own_module import cross_entropy_sum
+    from attnscope.nn.pooling import *
+    from attnscope.nn.presets import PRESETS, PUBLISHED
+    from attnscope.nn.scores import *
+    from attnscope.nn.self_masks import Segments, build_self_mask
+    from attnscope.nn.spans import *
+    from attnscope.nn.transformer import Transformer
 else:
-    __getattr__ = door_of(
-        __name__,
-        {
-            "build_own": "building",
-            "empty_own": "building",
-            "KeyValueCache": "cache",
-            "ModelConfig": "config",
-            "check_fits": "config",
-            "count_parameters": "config",
-            "ignored_choices": "config_checks",
-            "progress_heard": "long_work",
-            "stop_if_unwanted": "long_work",
-            "stoppable": "long_work",
-            "tell": "long_work",
-            "tell_and_wait": "long_work",
-            "PRESETS": "presets",
-            "PUBLISHED": "presets",
-            "Transformer": "transformer",
-            "build_transformer": "building",
-        },
-    )
-
-__all__ = [
-    "PRESETS",
-    "PUBLISHED",
-    "KeyValueCache",
-    "ModelConfig",
-    "Transformer",
-    "build_own",
-    "build_transformer",
-    "check_fits",
-    "count_parameters",
-    "empty_own",
-    "ignored_choices",
-    "progress_heard",
-    "stop_if_unwanted",
-    "stoppable",
-    "tell",
-    "tell_and_wait",
-]
+    __getattr__, __dir__ = door_of(__name__)

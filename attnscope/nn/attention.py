@@ -34,7 +34,7 @@ from attnscope.nn.dropping import attend_dropping, drop, is_quick_on
 from attnscope.nn.edits import Call, Edits, apply_edits
 from attnscope.nn.long_work import stop_if_unwanted
 from attnscope.nn.masks import MaskRule, Sparse
-from attnscope.nn.scores import ScoreRule, add_sinks, scores
+from attnscope.nn.scores import ScoreRule, add_sinks, scores_of
 from attnscope.records.sites import SiteKey
 
 _CHUNK = 64
@@ -267,7 +267,7 @@ def row_lse(
     n_rows = max(1, BLOCK_BYTES // max(1, row_bytes))
     with torch.no_grad():
         blocks = [
-            scores(
+            scores_of(
                 q, k, rule=rule, score=score, rows=slice(start, min(start + n_rows, wanted.stop))
             ).logsumexp(dim=-1)
             for start in range(wanted.start, wanted.stop, n_rows)
@@ -409,7 +409,7 @@ def _attend_by_weights(call: Call, dropout: float) -> tuple[Tensor, Tensor]:
     for rows in _row_blocks(call):
         if not torch.is_grad_enabled():
             stop_if_unwanted()
-        s = scores(call.q, call.k, rule=call.rule, score=call.score, rows=rows)
+        s = scores_of(call.q, call.k, rule=call.rule, score=call.score, rows=rows)
         lse = s.logsumexp(dim=-1)
         weights = (s - lse[..., None].clamp(min=torch.finfo(lse.dtype).min)).exp()
         outs.append(drop(weights.to(v.dtype), dropout) @ v)

@@ -32,7 +32,7 @@ from torch import Tensor
 from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.nn.masks import CentredWindow, Dense, Edges, Intervals, MaskRule, RemovedCells
-from attnscope.nn.scores import BIASES, Bias, ScoreRule, add_sinks, scores
+from attnscope.nn.scores import BIASES, Bias, ScoreRule, add_sinks, scores_of
 from attnscope.records.sites import SiteKey
 
 
@@ -152,7 +152,7 @@ def apply_edits(call: Call, out: Tensor, lse: Tensor, edits: Edits) -> tuple[Cal
 def _recompute(call: Call, head: int, rows: slice, out: Tensor, lse: Tensor) -> None:
     """Output and lse of some rows of one head of the last text, written into `out` and `lse`."""
     heads = slice(head, head + 1)
-    s = scores(call.q, call.k, rule=call.rule, score=call.score, heads=heads, rows=rows)[-1:]
+    s = scores_of(call.q, call.k, rule=call.rule, score=call.score, heads=heads, rows=rows)[-1:]
     sinks = None if call.score.sinks is None else call.score.sinks[heads]
     total = add_sinks(s.logsumexp(dim=-1), sinks)  # [1, 1, rows]
     weights = (s - total[..., None]).exp().nan_to_num(nan=0.0)
@@ -329,7 +329,8 @@ class GuidedProbe(QuietProbe):
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
         """Keep the sum of −log weight at the links."""
         head = slice(self._guide.head, self._guide.head + 1)
-        told = scores(call.q, call.k, rule=call.rule, score=call.score, heads=head)[:, 0].log_softmax(dim=-1)
+        s = scores_of(call.q, call.k, rule=call.rule, score=call.score, heads=head)
+        told = s[:, 0].log_softmax(dim=-1)
         text, row, token = self._links.unbind(dim=1)
         self._missed = -told[text, row, token].sum()
 

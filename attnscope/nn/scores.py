@@ -254,7 +254,7 @@ class ScoreRule:
 ALL = slice(None)
 
 
-def scores(
+def scores_of(
     q: Tensor,
     k: Tensor,
     *,
@@ -295,13 +295,13 @@ def log_weights(
     cols: slice = ALL,
     forbidden: float = -math.inf,
 ) -> Tensor:
-    """Logarithms of weights, scores − lse, with `forbidden` where the mask forbids; shaped like `scores`.
+    """Logarithms of weights, scores − lse, with `forbidden` where the mask forbids; shaped like `scores_of`.
 
     `lse` [B, n_heads chosen, n_rows] is that of the chosen rows. The plain score takes one fused operation.
     """
     n_queries, n_keys = q.shape[2], k.shape[2]
     if not score.is_plain:
-        s = scores(q, k, rule=rule, score=score, heads=heads, rows=rows, cols=cols)
+        s = scores_of(q, k, rule=rule, score=score, heads=heads, rows=rows, cols=cols)
         logs = s - lse.to(s)[..., None]
         return logs.masked_fill_(s.isneginf(), forbidden)  # −∞ − −∞ of a row that sees nothing is NaN
     wide = torch.promote_types(q.dtype, torch.float32)

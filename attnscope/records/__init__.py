@@ -5,8 +5,32 @@ Everything here is plain Python and numpy: no Qt, no torch. Arrays in records ar
 
 from typing import TYPE_CHECKING, Any
 
+from attnscope.doors import door_of
+
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
+
+    from attnscope.records.causes import *
+    from attnscope.records.charts import *
+    from attnscope.records.experiments import *
+    from attnscope.records.findings import *
+    from attnscope.records.importance import *
+    from attnscope.records.interventions import *
+    from attnscope.records.maps import *
+    from attnscope.records.measures import *
+    from attnscope.records.messages import *
+    from attnscope.records.models import *
+    from attnscope.records.modifications import D_FF, GROUPS, MODIFICATIONS, of_group
+    from attnscope.records.outputs import *
+    from attnscope.records.plans import *
+    from attnscope.records.requests import Reply, Request, StopWork
+    from attnscope.records.runs import *
+    from attnscope.records.sites import *
+    from attnscope.records.tiles import *
+    from attnscope.records.tokenizers import *
+    from attnscope.records.tokens import Token, Tokens, own_letters, told_apart
+else:
+    __getattr__, __dir__ = door_of(__name__)
 
 
 def frozen_array(values: object, *, dtype: "DTypeLike", rank: int, name: str) -> "NDArray[Any]":

@@ -289,8 +289,8 @@ else:
     )
 
 
-Numbers = NDArray[np.float32]
-MAX_SHOWN = 64
+Floats = NDArray[np.float32]
+MAX_KEYS = 64
 """Texts with more keys show their strongest only."""
 N_STRONGEST = 48
 TOLERANCE = 1e-4
@@ -323,26 +323,26 @@ class HeadInside:
     comparison: Comparison
     scale: float
     lse: float
-    q: Numbers
-    k: Numbers
-    products: Numbers
-    dot: Numbers
-    scaled: Numbers
-    score: Numbers
-    weight: Numbers
-    v: Numbers
-    value_norms: Numbers
-    weighted: Numbers
-    output: Numbers
-    own_output: Numbers
+    q: Floats
+    k: Floats
+    products: Floats
+    dot: Floats
+    scaled: Floats
+    score: Floats
+    weight: Floats
+    v: Floats
+    value_norms: Floats
+    weighted: Floats
+    output: Floats
+    own_output: Floats
     output_error: float
     row_sum_error: float
     softcap: float | None = None
     sink: float | None = None
     gate: float = 1.0
-    logged: Numbers | None = None
-    capped: Numbers | None = None
-    bias: Numbers | None = None
+    logged: Floats | None = None
+    capped: Floats | None = None
+    bias: Floats | None = None
     rest_weight: float = 0.0
     written: Token | None = None
 

@@ -127,7 +127,7 @@ def needs_model(name: str, what: str = "This") -> UserError:
     )
 
 
-Place = Literal["package", "cache", "partial", "away"]
+ShelfPlace = Literal["package", "cache", "partial", "away"]
 """Where a model is: in an installed package, in the local cache, there in part, or not on this computer."""
 
 
@@ -167,7 +167,7 @@ class ShelfRow:
     """
 
     entry: ShelfEntry
-    place: Place
+    place: ShelfPlace
     source: str = ""
     n_bytes: int = 0
 

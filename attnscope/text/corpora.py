@@ -167,7 +167,7 @@ def split_pairs(
     n_validation = min(max(1, round(len(sources) * validation_share)), len(sources) - 1)
     kept_out = set(sources[:n_validation])
     if by_checksum:
-        kept_out = {source for source in sources if is_held_out(source, validation_share)}
+        kept_out = {source for source in sources if is_kept_out(source, validation_share)}
     if not 0 < len(kept_out) < len(sources):
         raise LoadError(
             f"The checksums of {len(sources):,} sources hold out {len(kept_out):,} of them.",
@@ -192,7 +192,7 @@ def carelessly(source: str) -> str:
     return text.rstrip(".!?… \u00a0") or source
 
 
-def is_held_out(source: str, validation_share: float) -> bool:
+def is_kept_out(source: str, validation_share: float) -> bool:
     """Whether a source is held out by its CRC-32: about every round(1 / share)-th is."""
     return zlib.crc32(source.encode("utf-8", "replace")) % max(2, round(1 / validation_share)) == 0
 

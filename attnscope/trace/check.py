@@ -21,7 +21,7 @@ from torch import Tensor
 from attnscope.codec import At
 from attnscope.nn.machine import map_products, threads_for
 from attnscope.nn.masks import MaskRule
-from attnscope.nn.scores import DenseBias, ScoreRule, log_weights, scores
+from attnscope.nn.scores import DenseBias, ScoreRule, log_weights, scores_of
 from attnscope.records.maps import SelfCheck
 
 MAX_CELLS = 16_000
@@ -155,7 +155,7 @@ def prove_again(
 def _rows_again(site: SiteTensors, rows: slice) -> Tensor:
     """How far row sums are off, the largest weight on a later token, how far outputs are off: [3]."""
     q, k, v, out, score = site.q, site.k, site.v, site.out, site.score
-    s = scores(q[None], k[None], rule=site.rule, score=score, rows=rows)[0]  # [H, rows, T]
+    s = scores_of(q[None], k[None], rule=site.rule, score=score, rows=rows)[0]  # [H, rows, T]
     sees = ~s.isneginf().all(dim=-1)
     own_lse = site.lse[:, rows].to(s)
     weights = torch.where(s.isneginf(), 0.0, (s - own_lse[..., None]).exp())

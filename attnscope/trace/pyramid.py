@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscope.nn.masks import CentredBias, CentredWindow, Dense, Intervals, MaskRule
-from attnscope.nn.scores import DenseBias, OffsetBias, RelativeBias, ScoreRule, SlopeBias, scores
+from attnscope.nn.scores import DenseBias, OffsetBias, RelativeBias, ScoreRule, SlopeBias, scores_of
 from attnscope.nn.spans import GateBias, SpanBias
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import Site, SiteKey
@@ -147,7 +147,7 @@ class OneHead:
         if self._is_plain:
             found = self._q[rows] @ self._k[cols].T
             return self._forbid(found, rows, cols)
-        s = scores(self._q[None, None], self._k[None, None], rule=self.rule, score=self.score,
+        s = scores_of(self._q[None, None], self._k[None, None], rule=self.rule, score=self.score,
                    rows=rows, cols=cols)  # fmt: skip
         return s[0, 0].float() - self._lse[rows]
 

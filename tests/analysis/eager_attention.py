@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnscope.records.sites import SiteKey
+from attnscope.records import SiteKey
 
 Store = dict[SiteKey, Tensor]
 Replace = Callable[[SiteKey, Tensor], Tensor]

@@ -11,7 +11,7 @@ from attnscope.analysis.one_head import site_spectrum
 from attnscope.analysis.rank_collapse import rank_collapse
 from attnscope.analysis.watched_pass import batch_of
 from attnscope.errors import UserError
-from attnscope.records.sites import Gates, HeadRef
+from attnscope.records import Gates, HeadRef
 
 SHAPES: list[dict[str, object]] = [
     {},

@@ -24,8 +24,7 @@ from attnscope.analysis.words import AlignedPair
 from attnscope.errors import Stopped
 from attnscope.models import Model
 from attnscope.nn import stop_if_unwanted, stoppable
-from attnscope.records.findings import AlignmentTable, SyntaxTable
-from attnscope.records.measures import HeadTable
+from attnscope.records import AlignmentTable, HeadTable, SyntaxTable
 
 WORDS = "the cat sat a dog saw bird on mat".split()
 TEXTS = [" ".join(WORDS[(3 * i + j * (i % 5 + 1)) % 9] for j in range(2 + i % 8)) for i in range(40)]

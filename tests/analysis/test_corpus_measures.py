@@ -14,9 +14,15 @@ from attnscope.analysis.corpus_texts import read_corpus
 from attnscope.analysis.measures import HeadSums, build_facts
 from attnscope.errors import UserError
 from attnscope.models import Model
-from attnscope.records.measures import MEASURE_NAMES, OFFSET_REACH, CorpusProgress, HeadTable, order_heads
-from attnscope.records.sites import HeadRef
-from attnscope.records.tokens import Token
+from attnscope.records import (
+    MEASURE_NAMES,
+    OFFSET_REACH,
+    CorpusProgress,
+    HeadRef,
+    HeadTable,
+    Token,
+    order_heads,
+)
 
 W1 = torch.tensor([[1, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]])
 W2 = torch.tensor([[1, 0, 0], [0.4, 0.6, 0], [0.1, 0.1, 0.8]])

@@ -19,10 +19,8 @@ from attnscope.analysis.words import AlignedPair, aligned_pairs, find_spans, pie
 from attnscope.conllu import Tree, TreeWord, read_conllu
 from attnscope.errors import LoadError, UserError
 from attnscope.models import Model
-from attnscope.records.findings import AlignmentTable, SyntaxTable
-from attnscope.records.measures import HeadTable
-from attnscope.records.sites import HeadRef
-from attnscope.text.tokenizer import train_tokenizer
+from attnscope.records import AlignmentTable, HeadRef, HeadTable, SyntaxTable
+from attnscope.text import train_tokenizer
 
 CONLLU = """# text = Aux chats
 1-2\tAux\t_\t_\t_\t_\t_\t_\t_\t_

@@ -16,9 +16,8 @@ from attnscope.analysis.word_alignment import count_links, links_of_files, measu
 from attnscope.analysis.words import AlignedPair, read_gold_files
 from attnscope.models import Model
 from attnscope.paths import resources_folder
-from attnscope.records.findings import AlignmentTable, GoldFiles
-from attnscope.records.sites import NO_GATES
-from attnscope.text.tokenizer import train_tokenizer
+from attnscope.records import NO_GATES, AlignmentTable, GoldFiles
+from attnscope.text import train_tokenizer
 
 FOLDER = resources_folder() / "alignments"
 FILES = GoldFiles(pairs=str(FOLDER / "everyday.tsv"), links=str(FOLDER / "everyday.links"))

@@ -3,7 +3,7 @@
 import pytest
 
 from attnscope.analysis.measures import build_facts
-from attnscope.records.tokens import Token
+from attnscope.records import Token
 
 
 def text(*ids: int, special: tuple[int, ...] = (0, 1)) -> list[Token]:

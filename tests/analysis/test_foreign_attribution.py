@@ -13,8 +13,7 @@ from attnscope.analysis.attribution import attribute_logits
 from attnscope.errors import UserError
 from attnscope.models.huggingface import anatomy
 from attnscope.models.huggingface.frozen import bent_step
-from attnscope.records.causes import Attribution
-from attnscope.records.sites import Gates
+from attnscope.records import Attribution, Gates
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 FAMILIES = (*hf_tiny.ENCODERS, *hf_tiny.DECODERS, *hf_tiny.ENCODER_DECODERS)

@@ -15,8 +15,7 @@ from attnscope.analysis.one_head import factors_of, head_circuit, site_spectrum,
 from attnscope.analysis.rank_collapse import rank_collapse, residual_ratio
 from attnscope.errors import UserError
 from attnscope.models.huggingface import anatomy
-from attnscope.records.measures import HeadCircuit
-from attnscope.records.sites import HeadRef
+from attnscope.records import HeadCircuit, HeadRef
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 FAMILIES = (*hf_tiny.ENCODERS, *hf_tiny.DECODERS, *hf_tiny.ENCODER_DECODERS)

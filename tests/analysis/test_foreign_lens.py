@@ -13,7 +13,7 @@ from attnscope.analysis.causes import logit_lens
 from attnscope.errors import UserError
 from attnscope.models import Model, load
 from attnscope.models.huggingface.head import read_layer_streams
-from attnscope.records.sites import Gates
+from attnscope.records import Gates
 
 hf = pytest.importorskip("transformers")
 

@@ -12,8 +12,7 @@ from torch import Tensor
 from attnscope.analysis.causes import Patching, patch_map
 from attnscope.errors import UserError
 from attnscope.models.huggingface import anatomy
-from attnscope.records.causes import PatchMap
-from attnscope.records.sites import NO_GATES, Gates
+from attnscope.records import NO_GATES, Gates, PatchMap
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 FAMILIES = ("bert", "albert", "gpt2", "gpt_neox", "llama", "gemma2", "t5", "bart")

@@ -12,11 +12,9 @@ from attnscope.analysis.importance import gradient_scores, heads_of, learn_gates
 from attnscope.analysis.model_adapter import TensorGates, subject_of
 from attnscope.errors import UserError
 from attnscope.models import Model
-from attnscope.nn.edits import Call
-from attnscope.nn.spans import STRETCH, TEMPERATURE, open_probability, sample_gates, settled_gates
-from attnscope.records.importance import Importance, LearnedGates, PartsDone
-from attnscope.records.sites import Gates, HeadRef
-from attnscope.text.examples import Example
+from attnscope.nn import STRETCH, TEMPERATURE, Call, open_probability, sample_gates, settled_gates
+from attnscope.records import Gates, HeadRef, Importance, LearnedGates, PartsDone
+from attnscope.text import Example
 
 PAIRS = [(SENTENCE, FRENCH), ("a dog saw the bird", "le chat"), ("the cat", "le tapis est sur")]
 

@@ -19,8 +19,7 @@ from attnscope.analysis.influence import (
     with_stream,
 )
 from attnscope.errors import UserError
-from attnscope.records.sites import Gates, HeadRef
-from attnscope.records.tokens import Token
+from attnscope.records import Gates, HeadRef, Token
 from attnscope.trace import Trace
 
 W1 = torch.tensor([[1, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]])

@@ -14,11 +14,8 @@ from tiny_models import SENTENCE, target_of, tiny_model
 from attnscope.analysis.one_head import inside_of_record, look_inside
 from attnscope.errors import UserError
 from attnscope.models import Model, load
-from attnscope.nn.scores import ScoreRule
-from attnscope.records.interventions import MakeUniform, RemoveEdge
-from attnscope.records.maps import N_STRONGEST, HeadInside
-from attnscope.records.sites import Gates, HeadRef
-from attnscope.records.tokens import Token
+from attnscope.nn import ScoreRule
+from attnscope.records import N_STRONGEST, Gates, HeadInside, HeadRef, MakeUniform, RemoveEdge, Token
 from attnscope.trace import SiteRecord
 
 ATOL = 2e-5  # the records are float32, with scores of up to ±10

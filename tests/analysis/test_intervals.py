@@ -9,7 +9,7 @@ from tiny_models import tiny_model
 
 import attnscope as at
 from attnscope.analysis.bootstrap import RatioBootstrap, interval_of_sums, mean_interval
-from attnscope.records.measures import Estimate, interval_kind, interval_said, intervals_said, student_t
+from attnscope.records import Estimate, interval_kind, interval_said, intervals_said, student_t
 
 N_TIMES = 4_000
 N_BOOTSTRAPPED = 300

@@ -8,7 +8,7 @@ import torch
 from attnscope.analysis.influence import Pipes, StreamLevel, flow_values, flows_to, maximum_flow
 from attnscope.errors import Stopped
 from attnscope.nn import stoppable
-from attnscope.records.tokens import Token
+from attnscope.records import Token
 
 _UNITS = 10**9
 

@@ -6,8 +6,7 @@ from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 from attnscope.analysis.causes import layer_logits, logit_lens
 from attnscope.analysis.model_adapter import predicting_stack, subject_of
 from attnscope.analysis.watched_pass import read_text, watched_streams
-from attnscope.records.interventions import MakeMean, MakeUniform
-from attnscope.records.sites import Gates, HeadRef
+from attnscope.records import Gates, HeadRef, MakeMean, MakeUniform
 
 SHAPES = [{}, {"norm_place": "post"}, {"norm": "rms"}, {"transform_head": True}, {"embedding_norm": True}]
 SHAPES += [{"residual": "reversible"}]

@@ -13,8 +13,7 @@ from attnscope.analysis import measures
 from attnscope.analysis.measures import cut_strata, estimate_rows
 from attnscope.cli.main import main
 from attnscope.models import Model
-from attnscope.records.maps import HeadMeasures
-from attnscope.records.messages import LoadModel, Traced, TraceText
+from attnscope.records import HeadMeasures, LoadModel, Traced, TraceText
 from attnscope.trace import Trace
 from attnscope.workers.engine import Engine
 

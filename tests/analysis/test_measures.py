@@ -12,13 +12,8 @@ from attnscope.analysis.induction_score import induction_stripe
 from attnscope.analysis.measures import measure_heads, measured_grids, row_entropy
 from attnscope.analysis.metrics import head_alignment
 from attnscope.errors import UserError
-from attnscope.nn.attention import row_lse
-from attnscope.nn.masks import MaskRule
-from attnscope.nn.scores import ScoreRule, log_weights
-from attnscope.records.interventions import RemoveEdge
-from attnscope.records.maps import HeadMeasures
-from attnscope.records.sites import HeadRef, Site
-from attnscope.records.tokens import Token
+from attnscope.nn import MaskRule, ScoreRule, log_weights, row_lse
+from attnscope.records import HeadMeasures, HeadRef, RemoveEdge, Site, Token
 from attnscope.schemes.measures import TEXT_MEASURES
 from attnscope.trace import record as weights_file
 

@@ -11,7 +11,7 @@ from tiny_models import SENTENCE, target_of, tiny_model
 
 from attnscope.analysis.model_reading import ModelReading
 from attnscope.errors import UserError
-from attnscope.records.sites import Gates, HeadRef
+from attnscope.records import Gates, HeadRef
 
 SHAPES = [{}, {"norm_place": "post"}, {"norm_place": "sandwich"}, {"activation": "relu"}, {"n_kv_heads": 4}]
 CLOSE = {"rtol": 2e-5, "atol": 2e-5}

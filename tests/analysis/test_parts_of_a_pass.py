@@ -16,8 +16,7 @@ from attnscope.cli.main import main
 from attnscope.conllu import Tree, TreeWord
 from attnscope.errors import UserError
 from attnscope.outside import json_text
-from attnscope.records.findings import Findings, Manner, SyntaxTable
-from attnscope.records.measures import CorpusProgress
+from attnscope.records import CorpusProgress, Findings, Manner, SyntaxTable
 
 SHORT = (("cat",), ("mat", "!"), ("the",))
 

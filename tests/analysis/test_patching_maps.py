@@ -7,8 +7,7 @@ from tiny_models import FORMS, FRENCH, tiny_model
 from attnscope.analysis.causes import Patching, patch_map
 from attnscope.errors import UserError
 from attnscope.models import Model
-from attnscope.records.causes import PatchMap
-from attnscope.records.importance import PartsDone
+from attnscope.records import PartsDone, PatchMap
 
 CLEAN, CORRUPT = "the cat sat on the mat", "a dog sat on the bird"
 

@@ -13,8 +13,7 @@ from attnscope.analysis.influence import relevance
 from attnscope.analysis.one_head import head_circuit, site_spectrum, weights_of
 from attnscope.errors import UserError
 from attnscope.models import load
-from attnscope.records.causes import InfluenceMap, PatchMap
-from attnscope.records.sites import Gates, HeadRef
+from attnscope.records import Gates, HeadRef, InfluenceMap, PatchMap
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

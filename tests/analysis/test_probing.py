@@ -15,8 +15,8 @@ from attnscope.analysis.probing import (
     train_probe,
 )
 from attnscope.errors import UserError
-from attnscope.records.tokens import Token
-from attnscope.text.corpora import tagged
+from attnscope.records import Token
+from attnscope.text import tagged
 
 
 def last_of(steps):

@@ -11,9 +11,17 @@ from attnscope.analysis.importance import CurveChoices, pruning_curves, removal_
 from attnscope.analysis.metrics import make_metric
 from attnscope.analysis.model_adapter import subject_of
 from attnscope.errors import UserError
-from attnscope.records.importance import METRICS, RANKINGS, CurveSoFar, Importance, PartsDone, PruningCurve
-from attnscope.records.sites import NO_GATES, Gates
-from attnscope.text.examples import Example
+from attnscope.records import (
+    METRICS,
+    NO_GATES,
+    RANKINGS,
+    CurveSoFar,
+    Gates,
+    Importance,
+    PartsDone,
+    PruningCurve,
+)
+from attnscope.text import Example
 
 TEXTS = [SENTENCE, "a dog saw the bird", "the cat on the mat saw a bird"]
 EXAMPLES = [

@@ -56,7 +56,7 @@ def test_that_parts_that_are_off_add_nothing() -> None:
 
 
 def rule_of(model):
-    from attnscope.nn.masks import MaskRule
+    from attnscope.nn import MaskRule
 
     return MaskRule(is_causal=model.info.form == "decoder")
 

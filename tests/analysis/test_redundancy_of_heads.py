@@ -16,10 +16,8 @@ from attnscope.analysis.one_head import (
     token_factors,
 )
 from attnscope.errors import UserError
-from attnscope.nn.attention import attend
-from attnscope.nn.masks import MaskRule
-from attnscope.records.measures import HeadCircuit, HeadPairs
-from attnscope.records.sites import HeadRef
+from attnscope.nn import MaskRule, attend
+from attnscope.records import HeadCircuit, HeadPairs, HeadRef
 
 W1 = torch.tensor([[1, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]])
 W2 = torch.tensor([[1, 0, 0], [0.4, 0.6, 0], [0.1, 0.1, 0.8]])

@@ -8,8 +8,7 @@ from attnscope.analysis.influence import normalise_rows, relevance, relevance_ma
 from attnscope.analysis.model_adapter import subject_of
 from attnscope.analysis.watched_pass import read_text
 from attnscope.errors import UserError
-from attnscope.records.interventions import MakeUniform, RemoveEdge
-from attnscope.records.sites import Gates, HeadRef
+from attnscope.records import Gates, HeadRef, MakeUniform, RemoveEdge
 
 
 def slow_relevance(model, weights, gradients, position: int) -> np.ndarray:

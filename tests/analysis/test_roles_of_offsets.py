@@ -6,9 +6,7 @@ import torch
 
 from attnscope.analysis.measures import HeadSums, build_facts
 from attnscope.analysis.roles import find_roles, head_card, place_of
-from attnscope.records.measures import MEASURE_NAMES, N_TELLING, OFFSET_REACH, HeadTable
-from attnscope.records.sites import HeadRef
-from attnscope.records.tokens import Token
+from attnscope.records import MEASURE_NAMES, N_TELLING, OFFSET_REACH, HeadRef, HeadTable, Token
 
 HEAD = HeadRef(stack="encoder", layer=0, head=0)
 N = 14

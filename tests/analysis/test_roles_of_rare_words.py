@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from attnscope.analysis.roles import find_roles
-from attnscope.records.measures import MEASURE_NAMES, N_TELLING, OFFSET_REACH, HeadTable
-from attnscope.records.sites import HeadRef
+from attnscope.records import MEASURE_NAMES, N_TELLING, OFFSET_REACH, HeadRef, HeadTable
 
 OFFSET = MEASURE_NAMES.index("offset")
 HEAD = HeadRef(stack="encoder", layer=0, head=0)

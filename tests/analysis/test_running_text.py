@@ -13,8 +13,8 @@ from attnscope.analysis.metrics import hidden_words_right, tell_text
 from attnscope.analysis.model_adapter import telling_subject
 from attnscope.errors import UserError
 from attnscope.models import Model
-from attnscope.records.sites import NO_GATES
-from attnscope.text.tokenizer import train_tokenizer
+from attnscope.records import NO_GATES
+from attnscope.text import train_tokenizer
 
 TEXT = "the cat sat on the mat\n\na dog saw the bird and the cat\n" * 9 + "sat"
 LETTERS = train_tokenizer("byte-bpe", [TEXT], vocab_size=280)

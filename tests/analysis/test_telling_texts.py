@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from attnscope.analysis.corpus_texts import SHORT, TellingTexts, show_texts
-from attnscope.records.measures import N_TELLING
-from attnscope.records.sites import HeadRef
-from attnscope.records.tokens import Token, Tokens
+from attnscope.records import N_TELLING, HeadRef, Token, Tokens
 
 
 @pytest.mark.parametrize("n_at_once", [1, 4, 40])

@@ -22,7 +22,7 @@ from attnscope.analysis.word_alignment import (
 )
 from attnscope.analysis.words import AlignedPair, aligned_pairs, everyday_pairs, read_gold_files
 from attnscope.errors import UserError
-from attnscope.records.findings import AlignmentTable, GoldFiles
+from attnscope.records import AlignmentTable, GoldFiles
 
 PAIR = AlignedPair(
     source=SENTENCE,

@@ -14,7 +14,7 @@ from attnscope.analysis.model_adapter import QuietProbe, own_subject
 from attnscope.counting import plural
 from attnscope.models import Model, ModelCard, OwnNetwork
 from attnscope.nn import ModelConfig, build_transformer
-from attnscope.text.tokenizer import train_tokenizer
+from attnscope.text import train_tokenizer
 from bench.ratios import time_ratios
 from bench.report import Measurement, median_of, percentile
 

@@ -12,8 +12,7 @@ from typing import Any
 import torch
 
 from attnscope.app import make_application
-from attnscope.records.sites import NO_GATES
-from attnscope.records.tokens import Token, Tokens
+from attnscope.records import NO_GATES, Token, Tokens
 from attnscope.trace import TextRecord, Trace, TraceProbe
 from attnscope.widgets.explore.grid import GridView
 from bench.frames import show_and_wait

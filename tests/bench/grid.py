@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from attnscope.app import make_application
-from attnscope.records.maps import SiteGrid
-from attnscope.records.sites import Site
+from attnscope.records import Site, SiteGrid
 from attnscope.widgets.explore.grid import GridView
 from bench.frames import circle, measure_frames, move_to, press, release, show_and_wait, turn_wheel
 from bench.report import Measurement

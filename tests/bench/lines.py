@@ -6,9 +6,7 @@ import numpy as np
 from PySide6.QtCore import QPointF
 
 from attnscope.app import make_application
-from attnscope.records.maps import HeadMap
-from attnscope.records.sites import HeadRef
-from attnscope.records.tokens import Token
+from attnscope.records import HeadMap, HeadRef, Token
 from attnscope.widgets.explore.head_view import LinesView
 from bench.frames import circle, measure_frames, move_to, press, release, show_and_wait, turn_wheel
 from bench.report import Measurement

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from attnscope import measure
 from attnscope.models import load
-from attnscope.trace.pyramid import OneHead, build_pyramid
+from attnscope.trace import OneHead, build_pyramid
 from bench.resident import MemoryWatch
 
 

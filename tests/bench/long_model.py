@@ -10,7 +10,7 @@ from pathlib import Path
 
 from attnscope.models import ModelCard, write_model_folder
 from attnscope.nn import PRESETS, ModelConfig, Transformer, build_transformer
-from attnscope.text.tokenizer import train_tokenizer
+from attnscope.text import train_tokenizer
 
 N_TOKENS = 32_768
 _WORDS = (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from attnscope.nn.machine import wait_for
+from attnscope.nn import wait_for
 from bench.report import is_clear
 
 VOCAB_SIZE = 4096

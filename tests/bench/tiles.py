@@ -7,12 +7,9 @@ from functools import partial
 import torch
 
 from attnscope.counting import plural
-from attnscope.nn.attention import attend
-from attnscope.nn.masks import MaskRule
-from attnscope.records.sites import NO_GATES, HeadRef, Site
-from attnscope.records.tiles import MapTile
-from attnscope.trace import SiteRecord, TraceProbe
-from attnscope.trace.pyramid import OneHead, build_pyramid
+from attnscope.nn import MaskRule, attend
+from attnscope.records import NO_GATES, HeadRef, MapTile, Site
+from attnscope.trace import OneHead, SiteRecord, TraceProbe, build_pyramid
 from attnscope.workers.serve_tiles import HeadTiles
 from bench.child import told_by
 from bench.long_model import N_TOKENS, long_files

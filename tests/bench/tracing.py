@@ -12,9 +12,8 @@ from typing import Any
 
 import torch
 
-from attnscope.nn import PRESETS, Transformer, build_transformer
-from attnscope.nn.machine import choose_device
-from attnscope.records.sites import NO_GATES, Site
+from attnscope.nn import PRESETS, Transformer, build_transformer, choose_device
+from attnscope.records import NO_GATES, Site
 from attnscope.trace import TraceProbe
 from bench.ratios import VOCAB_SIZE, time_ratios
 from bench.report import Measurement, NotRun, Row, median_of, percentile

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnscope import boot
-from attnscope.text.corpora import read_lines, split_lines
+from attnscope.text import read_lines, split_lines
 
 D_MODEL, N_HEADS, N_LAYERS, N_TOKENS, BATCH = 128, 4, 4, 64, 12
 N_WINDOWS = 96

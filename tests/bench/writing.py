@@ -27,10 +27,9 @@ from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.models import Model, ModelCard, OwnNetwork, load
 from attnscope.models.huggingface.library import import_transformers
-from attnscope.nn import PRESETS, build_transformer
-from attnscope.nn.machine import choose_device
-from attnscope.records.outputs import WriteSettings
-from attnscope.text.tokenizer import train_tokenizer
+from attnscope.nn import PRESETS, build_transformer, choose_device
+from attnscope.records import WriteSettings
+from attnscope.text import train_tokenizer
 from attnscope.training.descent import quickest_way, ways_up_to
 from bench.loading import make_folder
 from bench.ratios import Rounds, Way, time_in_turns

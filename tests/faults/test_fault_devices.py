@@ -10,8 +10,8 @@ import torch
 
 from attnscope.cli.main import MENDABLE, run_guarded
 from attnscope.models import Model
-from attnscope.nn.machine import lost_device
-from attnscope.records.messages import Failed, LoadModel, ModelLoaded, TraceText
+from attnscope.nn import lost_device
+from attnscope.records import Failed, LoadModel, ModelLoaded, TraceText
 from attnscope.training import TrainingRun, parse_recipe, read_run
 from attnscope.viewmodels.training.run_curves import CAPACITY, CurveData
 from attnscope.workers.engine import Engine

@@ -20,8 +20,7 @@ from attnscope.errors import SaveError, UserError
 from attnscope.figures import export
 from attnscope.figures.style import MapStyle
 from attnscope.figures.words_and_numbers import safe_cell
-from attnscope.records.maps import HeadMap, SiteGrid
-from attnscope.records.sites import Gates, HeadRef, Site
+from attnscope.records import Gates, HeadMap, HeadRef, Site, SiteGrid
 from attnscope.widgets.explore.grid import GridView
 from attnscope.widgets.explore.head_view import HeadView, LinesView
 from attnscope.widgets.window import commands

@@ -10,8 +10,7 @@ from attnscope.cli.main import main
 from attnscope.errors import LoadError
 from attnscope.models.huggingface import library
 from attnscope.models.opening import open_named
-from attnscope.records.messages import Failed, LoadModel
-from attnscope.records.models import ShelfRow, ShelfShown, ShowShelf, on_this_machine, unlisted
+from attnscope.records import Failed, LoadModel, ShelfRow, ShelfShown, ShowShelf, on_this_machine, unlisted
 from attnscope.settings import Settings
 from attnscope.viewmodels.session.file import SavedSession, Setting, read_session, session_bytes
 from attnscope.widgets.window.main_window import MainWindow

@@ -37,23 +37,19 @@ from attnscope.models.huggingface.inputs import prepared_pixels, read_extractor,
 from attnscope.models.huggingface.tokenizer_files import read_vocabulary
 from attnscope.one_window import read_wanted
 from attnscope.paths import resources_folder
-from attnscope.records.findings import GoldFiles
-from attnscope.records.interventions import edges_from_text
-from attnscope.records.plans import Pace
-from attnscope.records.runs import RunMark
+from attnscope.records import GoldFiles, Pace, RunMark, edges_from_text
 from attnscope.settings import read_settings
-from attnscope.text.corpora import (
+from attnscope.text import (
+    Tokenizer,
     read_labelled,
     read_lines,
     read_pairs,
     read_spans,
     read_tagged,
     read_text_file,
+    read_vectors,
 )
-from attnscope.text.pictures import read_vectors
-from attnscope.text.tokenizer import Tokenizer
-from attnscope.trace import load_traces
-from attnscope.trace.tensor_file import read_shapes, read_tensors
+from attnscope.trace import load_traces, read_shapes, read_tensors
 from attnscope.training import parse_recipe, read_recipe, read_run, speed
 from attnscope.training.descent import PRECISION_NAME, THREADS_NAME, kept_way, settled_precision
 from attnscope.training.run import read_writer

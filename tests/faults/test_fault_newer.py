@@ -24,9 +24,8 @@ from attnscope.fields import fields_of, with_texts
 from attnscope.labs import LABS, Lab
 from attnscope.paths import resources_folder
 from attnscope.questions import QUESTIONS, question_named
-from attnscope.records.runs import Finished, TrainingEvent
-from attnscope.text.corpora import read_tagged
-from attnscope.text.pictures import read_labelled_pictures, read_vectors
+from attnscope.records import Finished, TrainingEvent
+from attnscope.text import read_labelled_pictures, read_tagged, read_vectors
 from attnscope.training import TrainingRun, parse_recipe
 
 _PICTURES: dict[str, Any] = {

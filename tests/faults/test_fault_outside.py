@@ -20,12 +20,10 @@ from attnscope.figures.figure_file import read_figure_file
 from attnscope.models import load
 from attnscope.outside import parse_json, parse_toml, read_json
 from attnscope.paths import resources_folder
-from attnscope.records.interventions import read_edge_list
+from attnscope.records import read_edge_list
 from attnscope.settings import read_settings
-from attnscope.text.corpora import read_pairs
-from attnscope.text.vocabulary import read_tokenizer_file
-from attnscope.trace import load_trace
-from attnscope.trace.store import is_trace_file
+from attnscope.text import read_pairs, read_tokenizer_file
+from attnscope.trace import is_trace_file, load_trace
 from attnscope.training import read_recipe
 from attnscope.training.run import (
     LOCK_NAME,

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from attnscope.errors import LoadError, UserError
-from attnscope.text import corpora
-from attnscope.text.corpora import read_lines, read_pairs, split
+from attnscope.text import corpora, read_lines, read_pairs, split
 
 
 def written(tmp_path: Path, content: bytes) -> Path:

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnscope.errors import LoadError
-from attnscope.text.safety import MAX_CHARACTERS, chunks, clean_text
-from attnscope.text.tokenizer import Tokenizer, train_tokenizer
+from attnscope.text import MAX_CHARACTERS, Tokenizer, chunks, clean_text, train_tokenizer
 
 LINES = ["the cat sat on the mat , and the dog did not sit ."] * 5
 KINDS = {"bpe": 60, "byte-bpe": 300, "wordpiece": 80, "unigram": 40, "words": 60, "characters": 60}

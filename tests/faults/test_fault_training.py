@@ -15,7 +15,7 @@ from attnscope import files
 from attnscope.errors import LoadError, RecipeError, SaveError
 from attnscope.files import check_manifest
 from attnscope.models import load, read_model_folder
-from attnscope.records.runs import Evaluated, Finished, Saved, SaveFailed, Step
+from attnscope.records import Evaluated, Finished, Saved, SaveFailed, Step
 from attnscope.training import TrainingRun, parse_recipe, read_run, train
 
 RECIPE = """

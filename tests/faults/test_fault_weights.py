@@ -21,8 +21,7 @@ from tiny_models import SENTENCE, tiny_model, tiny_tokenizer
 from attnscope.errors import LoadError
 from attnscope.models import load, read_model_folder
 from attnscope.models.opening import open_source
-from attnscope.trace import load_trace, tensor_file
-from attnscope.trace.tensor_file import MAX_HEADER_BYTES, MAX_TENSORS, read_tensors
+from attnscope.trace import MAX_HEADER_BYTES, MAX_TENSORS, load_trace, read_tensors, tensor_file
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from attnscope.figures.page import sized
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.views.graph import GraphFigure, graph_layout, inputs_share_words
 from attnscope.figures.words_and_numbers import caption_lines, csv_bytes, npz_bytes
-from attnscope.records.tokens import Token
+from attnscope.records import Token
 
 RECT = QRectF(0, 0, 400, 200)
 pytestmark = pytest.mark.usefixtures("qapp")

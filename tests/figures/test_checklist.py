@@ -12,8 +12,7 @@ import attnscope as at
 from attnscope.analysis.positions import N_VECTORS, WIDTH, position_checks, position_tables
 from attnscope.cli.main import main
 from attnscope.figures.views.checklist import checklist_point
-from attnscope.records.maps import PositionCheck
-from attnscope.records.messages import PositionsShown
+from attnscope.records import PositionCheck, PositionsShown
 from attnscope.schemes.positions import POSITIONS
 from attnscope.widgets.positions.page import PositionsPage
 

@@ -20,8 +20,7 @@ from attnscope.figures.raster import FIRST_COLOUR, NO_DATA, NOT_ALLOWED
 from attnscope.figures.style import MapStyle, text_width
 from attnscope.figures.views.difference import GAP, difference_codes, difference_layout, paint_difference
 from attnscope.figures.words_and_numbers import caption_lines
-from attnscope.records.maps import DifferenceGrid, HeadMap
-from attnscope.records.sites import NO_GATES, HeadRef, Site
+from attnscope.records import NO_GATES, DifferenceGrid, HeadMap, HeadRef, Site
 from attnscope.viewmodels.compare.difference import align_tokens, compare_maps
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]

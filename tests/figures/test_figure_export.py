@@ -29,12 +29,20 @@ from attnscope.figures.views.grid import weights_of_grid
 from attnscope.figures.views.head import weights_of_tile
 from attnscope.figures.views.lines import strong_lines
 from attnscope.figures.words_and_numbers import caption_lines, first_lines, mask_words
-from attnscope.records.charts import Chart, Series
-from attnscope.records.findings import GoldCell
-from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
-from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site
-from attnscope.records.tiles import ShowTile
-from attnscope.records.tokens import Token
+from attnscope.records import (
+    NO_GATES,
+    Chart,
+    Gates,
+    GoldCell,
+    HeadMap,
+    HeadRef,
+    SelfCheck,
+    Series,
+    ShowTile,
+    Site,
+    SiteGrid,
+    Token,
+)
 from attnscope.widgets.window import commands
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]

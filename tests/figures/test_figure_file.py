@@ -27,12 +27,7 @@ from attnscope.figures.style import MapStyle
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.head import HeadFigure
 from attnscope.figures.views.panels import panels_figure, panels_of
-from attnscope.records.charts import CellMap
-from attnscope.records.findings import GoldCell
-from attnscope.records.interventions import RemoveEdge
-from attnscope.records.maps import SelfCheck
-from attnscope.records.sites import Gates, HeadRef
-from attnscope.records.tiles import MapTile
+from attnscope.records import CellMap, Gates, GoldCell, HeadRef, MapTile, RemoveEdge, SelfCheck
 from attnscope.viewmodels.maps.aspect import Aspect
 
 HEAD = HeadRef(stack="decoder", layer=1, head=0)

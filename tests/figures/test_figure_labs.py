@@ -18,8 +18,7 @@ from attnscope.figures.paint_chart import name_lines, names_high, paint_chart, p
 from attnscope.figures.style import text_width
 from attnscope.figures.views.lab import picture_places, row_sizes
 from attnscope.labs import LABS
-from attnscope.records.charts import CellMap
-from attnscope.records.tokens import Token
+from attnscope.records import CellMap, Token
 
 LAB = LABS["Rank collapse"]
 

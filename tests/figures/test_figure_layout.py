@@ -5,7 +5,7 @@ from PySide6.QtCore import QPointF, QRectF
 from attnscope.figures.paint_grid import GridLayout, grid_layout
 from attnscope.figures.paint_map import map_layout
 from attnscope.figures.token_axis import Span, column_turn, stride_for
-from attnscope.records.sites import HeadRef
+from attnscope.records import HeadRef
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 RECT = QRectF(0, 0, 700, 560)

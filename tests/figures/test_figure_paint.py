@@ -15,8 +15,7 @@ from attnscope.figures.style import MapStyle, value_text, widest_value
 from attnscope.figures.views.inside import short_limit
 from attnscope.figures.views.lines import head_shifts, paint_lines, strong_lines
 from attnscope.figures.views.positions import paint_positions, whole_ticks
-from attnscope.records.maps import HeadMap
-from attnscope.records.sites import Gates, HeadRef
+from attnscope.records import Gates, HeadMap, HeadRef
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 RECT = QRectF(0, 0, 600, 500)

@@ -31,7 +31,7 @@ from attnscope.figures.views.panels import (
     widest_columns,
 )
 from attnscope.figures.words_and_numbers import caption_lines, csv_bytes, npz_bytes
-from attnscope.records.sites import NO_GATES, Gates
+from attnscope.records import NO_GATES, Gates
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 SVG = "{http://www.w3.org/2000/svg}"

@@ -9,10 +9,7 @@ from attnscope.figures.cause_maps import influence_cells, reads_cells
 from attnscope.figures.colours import LIGHT, difference_map, lut
 from attnscope.figures.paint_cells import layout_cells, paint_cells
 from attnscope.figures.raster import blended_pixels
-from attnscope.records.causes import Attribution
-from attnscope.records.charts import CellMap
-from attnscope.records.maps import Picture
-from attnscope.records.tokens import Token
+from attnscope.records import Attribution, CellMap, Picture, Token
 
 PICTURE = Picture(text="p.png", pixels=np.full((8, 12, 3), 90, np.uint8), n_rows=2, n_columns=3, n_first=1)
 CAT, DOG = Token(id=0, piece="cat"), Token(id=1, piece="dog")

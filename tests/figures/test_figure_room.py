@@ -19,7 +19,7 @@ from attnscope.figures.page import least_width_mm, sized, values_hint
 from attnscope.figures.token_axis import Span
 from attnscope.figures.views.lines import LinesField, paint_lines_field, strong_lines
 from attnscope.figures.words_and_numbers import caption_lines
-from attnscope.records.charts import Chart, Series
+from attnscope.records import Chart, Series
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 _SVG = "{http://www.w3.org/2000/svg}"

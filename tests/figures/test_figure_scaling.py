@@ -10,8 +10,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from attnscope.cli.main import main
 from attnscope.figures.colours import LIGHT
 from attnscope.figures.paint_chart import log_ticks, paint_chart
-from attnscope.records.charts import Chart, Series
-from attnscope.records.runs import Evaluated, Finished, Started, Step
+from attnscope.records import Chart, Evaluated, Finished, Series, Started, Step
 from attnscope.training.run import line_from_event
 
 pytestmark = pytest.mark.qt

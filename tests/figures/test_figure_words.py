@@ -18,9 +18,7 @@ from attnscope.figures.token_axis import LINE_PX
 from attnscope.figures.views.lines import footnote, lines_layout, natural_lines_height
 from attnscope.figures.views.panels import panels_figure
 from attnscope.figures.words_and_numbers import caption_lines, csv_bytes
-from attnscope.records.maps import HeadMap
-from attnscope.records.tiles import StrongEdges
-from attnscope.records.tokens import Token, own_letters
+from attnscope.records import HeadMap, StrongEdges, Token, own_letters
 from attnscope.viewmodels.maps.map_tiles import condensed
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]

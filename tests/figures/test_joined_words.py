@@ -7,7 +7,7 @@ from figure_samples import head_map, spec
 
 from attnscope import Caption
 from attnscope.figures.figure import joint_caption, telling_titles
-from attnscope.records.sites import Gates, HeadRef
+from attnscope.records import Gates, HeadRef
 
 A = Caption(model="A", sha256="a" * 64, text="the cat", target="le chat", note="one")
 B = dataclasses.replace(A, model="B", sha256="b" * 64, note="two")

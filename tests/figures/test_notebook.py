@@ -15,9 +15,7 @@ import attnscope as at
 from attnscope import Figure
 from attnscope.counting import MOST_ROWS, html_table
 from attnscope.errors import UserError
-from attnscope.records.charts import NumberTable
-from attnscope.records.importance import CurvePoint, HeadScore, Importance, PruningCurve
-from attnscope.records.sites import NO_GATES, HeadRef
+from attnscope.records import NO_GATES, CurvePoint, HeadRef, HeadScore, Importance, NumberTable, PruningCurve
 
 EVIL = ("</script><img src=x onerror=alert(1)>", "&amp;", "\u2028", "\u202e", "a")
 

@@ -6,7 +6,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 
 from attnscope.figures.colours import LIGHT
 from attnscope.figures.token_axis import LINE_PX, AxisLabels, Span, label_width, paint_rows
-from attnscope.records.tokens import Token
+from attnscope.records import Token
 from attnscope.shapes import outline
 
 pytestmark = pytest.mark.qt

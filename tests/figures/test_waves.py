@@ -13,7 +13,7 @@ from attnscope.analysis.positions import position_tables
 from attnscope.cli.main import main
 from attnscope.errors import UserError
 from attnscope.figures.views import VIEWS
-from attnscope.records.messages import PositionsShown
+from attnscope.records import PositionsShown
 from attnscope.widgets.positions.page import PositionsPage
 
 WAVES = VIEWS["waves"]

@@ -7,8 +7,7 @@ import pytest
 from PySide6.QtCore import QRectF
 
 from attnscope.figures.paint_grid import grid_layout, natural_grid_height
-from attnscope.records.maps import SiteGrid
-from attnscope.records.sites import Site
+from attnscope.records import Site, SiteGrid
 
 WIDTH_PX = 600.0
 

@@ -9,7 +9,7 @@ import pytest
 from hub_server import Hub, running
 
 from attnscope.hub import fetching, shelf
-from attnscope.records.models import ShelfEntry
+from attnscope.records import ShelfEntry
 
 hub_library = pytest.importorskip("huggingface_hub")
 constants = importlib.import_module("huggingface_hub.constants")

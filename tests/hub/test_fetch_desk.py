@@ -7,9 +7,9 @@ from hub_server import Hub, drop_after, slowly, status
 
 from attnscope.hub import fetching
 from attnscope.hub.shelf import part_paths, whole_snapshot
-from attnscope.records.messages import Failed
-from attnscope.records.models import (
+from attnscope.records import (
     AskModel,
+    Failed,
     FetchEnded,
     FetchModel,
     FetchNews,

@@ -27,7 +27,7 @@ from attnscope.errors import LoadError
 from attnscope.hub import fetching, shelf
 from attnscope.hub.fetching import FetchPace, ask_hub, fetch, forget_parts
 from attnscope.hub.shelf import cached_snapshot, part_paths, shelf_rows, whole_snapshot
-from attnscope.records.models import FetchStep, progress_words
+from attnscope.records import FetchStep, progress_words
 
 NAME, WEIGHTS = "someone/tiny", "model.safetensors"
 

@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QWidget
 from session_samples import state_of
 
 from attnscope.hub.shelf import part_paths, whole_snapshot
-from attnscope.records.messages import Failed
-from attnscope.records.models import (
+from attnscope.records import (
     AskModel,
+    Failed,
     FetchModel,
     ModelOffered,
     ShelfRow,

@@ -8,7 +8,7 @@ import pytest
 
 from attnscope.fields import fields_of
 from attnscope.labs import LABS
-from attnscope.records.experiments import (
+from attnscope.records import (
     DISTANCES,
     READERS,
     DelayFinding,

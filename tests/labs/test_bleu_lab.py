@@ -11,7 +11,7 @@ import pytest
 from attnscope.errors import UserError
 from attnscope.fields import with_texts, with_values
 from attnscope.labs import LABS
-from attnscope.records.experiments import (
+from attnscope.records import (
     BleuFinding,
     BleuNumbers,
     BleuPart,

@@ -10,7 +10,7 @@ from attnscope.cli.main import main
 from attnscope.errors import UserError
 from attnscope.fields import Number, OneOf, Seed, Switch, Text, fields_of, values_of
 from attnscope.labs import GROUPS, LABS, Lab
-from attnscope.records.experiments import NO_ANSWER
+from attnscope.records import NO_ANSWER
 
 DRAWN = [lab for lab in LABS.values() if isinstance(lab, Lab)]
 ALONE = [lab for lab in DRAWN if not lab.asks and not hasattr(lab.example, "points")]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attnscope.labs import LABS
-from attnscope.records.experiments import ExperimentAnswer, TuneFinding, TuneQuestion, TuneRun
+from attnscope.records import ExperimentAnswer, TuneFinding, TuneQuestion, TuneRun
 
 LAB = LABS["Fine-tuning and luck"]
 

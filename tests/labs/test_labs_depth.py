@@ -9,8 +9,9 @@ import pytest
 
 from attnscope.counting import format_number
 from attnscope.labs import LABS
-from attnscope.records.experiments import (
+from attnscope.records import (
     WARMINGS,
+    CollapseCurve,
     CollapseFinding,
     CollapseQuestion,
     ExperimentAnswer,
@@ -24,7 +25,6 @@ from attnscope.records.experiments import (
     WarmupQuestion,
     WarmupRun,
 )
-from attnscope.records.measures import CollapseCurve
 
 GRADIENT_BY_DISTANCE = LABS["Gradient by distance"]
 LONGER_TEXTS = LABS["Longer texts"]

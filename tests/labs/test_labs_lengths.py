@@ -5,13 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from attnscope.labs import LABS
-from attnscope.records.experiments import (
-    ExperimentAnswer,
-    Writer,
-    WritingCurve,
-    WritingFinding,
-    WritingQuestion,
-)
+from attnscope.records import ExperimentAnswer, Writer, WritingCurve, WritingFinding, WritingQuestion
 
 LAB = LABS["Quality by length"]
 

@@ -9,7 +9,7 @@ import pytest
 from attnscope.fields import with_texts
 from attnscope.labs import LABS
 from attnscope.labs.findings import kept_findings
-from attnscope.records.experiments import ExperimentAnswer, ModifyFinding, ModifyQuestion, ModifyRow
+from attnscope.records import ExperimentAnswer, ModifyFinding, ModifyQuestion, ModifyRow
 
 LAB = LABS["Learned positions, row E"]
 

@@ -8,8 +8,16 @@ import pytest
 
 from attnscope.counting import format_number
 from attnscope.labs import LABS
-from attnscope.records.experiments import ExperimentAnswer, ModifyFinding, ModifyQuestion, ModifyRow
-from attnscope.records.modifications import D_FF, GROUPS, MODIFICATIONS, of_group
+from attnscope.records import (
+    D_FF,
+    GROUPS,
+    MODIFICATIONS,
+    ExperimentAnswer,
+    ModifyFinding,
+    ModifyQuestion,
+    ModifyRow,
+    of_group,
+)
 
 LAB = LABS["Modifications"]
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attnscope.labs import LABS
-from attnscope.records.experiments import STEP_WAYS, ExperimentAnswer, StepsQuestion
+from attnscope.records import STEP_WAYS, ExperimentAnswer, StepsQuestion
 from attnscope.workers.experiments.stepping import (
     N_STEPS,
     LiveBytes,

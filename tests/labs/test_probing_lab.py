@@ -11,8 +11,7 @@ from attnscope.errors import UserError
 from attnscope.fields import with_texts, with_values
 from attnscope.labs import LABS
 from attnscope.models import load
-from attnscope.records.experiments import ExperimentAnswer, OpenModel, ProbeFinding, ProbeLayer, ProbeQuestion
-from attnscope.records.measures import Share
+from attnscope.records import ExperimentAnswer, OpenModel, ProbeFinding, ProbeLayer, ProbeQuestion, Share
 from attnscope.workers.experiments.probing import asked_sentences, probe_model
 
 LAB = LABS["Probing"]

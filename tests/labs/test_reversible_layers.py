@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attnscope.labs import LABS
-from attnscope.records.experiments import ExperimentAnswer, StoreQuestion
+from attnscope.records import ExperimentAnswer, StoreQuestion
 from attnscope.workers.experiments.storing import Ledger, measure_stores
 
 LAB = LABS["Reversible layers"]

@@ -5,9 +5,8 @@ import torch
 from second_device import second_device
 
 from attnscope.errors import UserError
-from attnscope.nn.machine import choose_device, exact, has_double, wait_for
-from attnscope.nn.pooling import read_padded
-from attnscope.trace.record import poolable
+from attnscope.nn import choose_device, exact, has_double, read_padded, wait_for
+from attnscope.trace import poolable
 from attnscope.training import descent
 from attnscope.training.descent import has_quick_bfloat16
 from attnscope.training.loop import free_memory, is_out_of_memory

@@ -10,9 +10,8 @@ from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
 from attnscope.errors import UserError
 from attnscope.models import load
-from attnscope.nn.edits import with_drawn_mask
-from attnscope.nn.masks import Dense, MaskRule, RemovedCells
-from attnscope.records.interventions import mask_of, maskable_stack
+from attnscope.nn import Dense, MaskRule, RemovedCells, with_drawn_mask
+from attnscope.records import mask_of, maskable_stack
 from attnscope.trace import load_trace
 
 STACK = {"decoder": "decoder", "encoder": "encoder", "encoder-decoder": "encoder"}

@@ -17,7 +17,7 @@ from attnscope.models import families, load
 from attnscope.models.families import FAMILIES, Family, last_norms
 from attnscope.models.families.family import PrunableFamily
 from attnscope.models.pruning import prune
-from attnscope.records.sites import Gates
+from attnscope.records import Gates
 from attnscope.schemes import schemes_of
 from attnscope.training.starting import adopt
 

@@ -9,7 +9,7 @@ from tiny_models import tiny_model
 
 import attnscope as at
 from attnscope.errors import LoadError, UserError
-from attnscope.records.runs import Step
+from attnscope.records import Step
 from attnscope.training.run import line_from_event
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import attnscope
 from attnscope.errors import UserError
-from attnscope.records.sites import HeadRef
+from attnscope.records import HeadRef
 
 
 @pytest.fixture(scope="module")

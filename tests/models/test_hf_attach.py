@@ -11,11 +11,9 @@ from attnscope.errors import UserError
 from attnscope.models.huggingface import interface
 from attnscope.models.huggingface.interface import NAME, attend_module
 from attnscope.models.huggingface.site_map import attach
-from attnscope.records.sites import NO_GATES, Gates, HeadRef
-from attnscope.trace import GateProbe, TraceProbe
+from attnscope.records import NO_GATES, Gates, HeadRef
+from attnscope.trace import GateProbe, SiteTensors, TraceProbe, prove, site_weights
 from attnscope.trace import record as record_file
-from attnscope.trace.check import SiteTensors, prove
-from attnscope.trace.record import site_weights
 
 hf = pytest.importorskip("transformers")
 

@@ -14,7 +14,7 @@ from attnscope.errors import LoadError, UserError
 from attnscope.models import load
 from attnscope.models.huggingface.inputs import Preparation, prepared_pixels, read_preparation
 from attnscope.models.inputs import patch_tokens
-from attnscope.text.pictures import decode_picture, read_picture
+from attnscope.text import decode_picture, read_picture
 
 RAMP = (
     (np.arange(5)[:, None, None] * 53 + np.arange(7)[None, :, None] * 31 + np.arange(4) * 67) % 256

@@ -7,8 +7,7 @@ import pytest
 from hf_folders import make, save_folder
 
 from attnscope.models import load
-from attnscope.records.interventions import CopyPattern, MakeMean, MakeUniform, RemoveEdge
-from attnscope.records.sites import Gates
+from attnscope.records import CopyPattern, Gates, MakeMean, MakeUniform, RemoveEdge
 
 pytestmark = pytest.mark.slow
 

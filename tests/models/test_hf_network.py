@@ -14,8 +14,7 @@ from attnscope.models.huggingface.head import DetachedPass, PooledPass
 from attnscope.models.huggingface.library import joined_threads
 from attnscope.models.writing.writer import RecomputingWriter
 from attnscope.models.writing.written import write_text
-from attnscope.records.outputs import WriteSettings
-from attnscope.records.sites import NO_GATES, Gates
+from attnscope.records import NO_GATES, Gates, WriteSettings
 
 library = pytest.importorskip("transformers")
 

@@ -24,7 +24,7 @@ from attnscope.models.huggingface.config import column_labels, licence_of
 from attnscope.models.huggingface.head import has_detachable_head, watching_passes
 from attnscope.models.huggingface.library import collector_paused, find_huggingface
 from attnscope.nn import stop_if_unwanted
-from attnscope.records.models import FetchStep
+from attnscope.records import FetchStep
 
 hub = pytest.importorskip("huggingface_hub")
 pytest.importorskip("transformers")

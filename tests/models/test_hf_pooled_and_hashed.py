@@ -12,9 +12,8 @@ from attnscope.models import load
 from attnscope.models.families import family_named, funnel, reformer
 from attnscope.models.huggingface import site_map
 from attnscope.models.huggingface.site_map import attach
-from attnscope.records.sites import NO_GATES
-from attnscope.trace import TraceProbe
-from attnscope.trace.record import site_weights
+from attnscope.records import NO_GATES
+from attnscope.trace import TraceProbe, site_weights
 
 hf = pytest.importorskip("transformers")
 hf_tiny = pytest.importorskip("hf_tiny")

@@ -8,8 +8,7 @@ from attnscope.errors import UserError
 from attnscope.models.huggingface import rule_finding
 from attnscope.models.huggingface.interface import RuleMask, build_mask, read_bias, read_mask
 from attnscope.models.huggingface.rule_finding import find_rule_of
-from attnscope.nn.masks import Dense, Intervals, MaskRule
-from attnscope.nn.scores import DenseBias, RelativeBias
+from attnscope.nn import Dense, DenseBias, Intervals, MaskRule, RelativeBias
 
 masking = pytest.importorskip("transformers.masking_utils")
 

@@ -21,7 +21,7 @@ from attnscope.analysis.corpus_texts import encode_corpus, run_batch, sample_tex
 from attnscope.analysis.model_adapter import subject_of
 from attnscope.cli.main import main
 from attnscope.models import load
-from attnscope.records.sites import NO_GATES
+from attnscope.records import NO_GATES
 from attnscope.trace import TraceProbe, load_trace
 
 FIRST, SECOND = "the animal did cross", "it was [MASK]"

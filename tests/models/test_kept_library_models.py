@@ -11,7 +11,7 @@ from attnscope.files import check_manifest
 from attnscope.kept_models import kept_model, kept_names
 from attnscope.models import demo_models, load
 from attnscope.models.opening import demo_folder
-from attnscope.records.models import Sample
+from attnscope.records import Sample
 
 NAMES = [name for name in kept_names() if kept_model(name).extra]
 _MOST_BYTES, _MOST_OF_ALL, _FEWEST_TOKENS = 600_000, 3_000_000, 50

@@ -14,9 +14,8 @@ from attnscope.analysis.model_adapter import own_subject, subject_of
 from attnscope.errors import LoadError, UserError
 from attnscope.models import Model, OwnNetwork, count_cost, read_model_folder
 from attnscope.models.pruning import prune
-from attnscope.nn import build_own
-from attnscope.nn.masks import graph_mask
-from attnscope.records.sites import GateTable, is_self_attention
+from attnscope.nn import build_own, graph_mask
+from attnscope.records import GateTable, is_self_attention
 from attnscope.text.tasks import make_task
 from attnscope.trace import load_trace
 from attnscope.training import parse_recipe

@@ -13,7 +13,7 @@ from attnscope.analysis.roles import find_roles
 from attnscope.hub import shelf
 from attnscope.hub.shelf import shelf_entries
 from attnscope.models import Model, load
-from attnscope.records.sites import HeadRef
+from attnscope.records import HeadRef
 
 transformers = pytest.importorskip("transformers")
 ENTRY = next(entry for entry in shelf_entries() if entry.short == "minilm")

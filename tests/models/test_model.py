@@ -9,7 +9,7 @@ from tiny_models import FORMS, FRENCH, SENTENCE, target_of, tiny_model
 from attnscope.errors import UserError
 from attnscope.models import Model, choose_device, demo_models, load
 from attnscope.models.network import kl_nats, log_probabilities, write_greedily
-from attnscope.records.sites import Gates, HeadRef
+from attnscope.records import Gates, HeadRef
 
 
 def all_gates(model: Model, value: float) -> Gates:

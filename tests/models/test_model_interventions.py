@@ -9,8 +9,10 @@ from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
 from attnscope.errors import UserError
 from attnscope.models import Model
-from attnscope.records.interventions import (
+from attnscope.records import (
     CopyPattern,
+    Gates,
+    HeadRef,
     Intervention,
     MakeMean,
     MakeUniform,
@@ -18,7 +20,6 @@ from attnscope.records.interventions import (
     interventions_as_json,
     interventions_from_json,
 )
-from attnscope.records.sites import Gates, HeadRef
 from attnscope.trace import load_trace
 
 

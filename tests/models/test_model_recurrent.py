@@ -20,11 +20,8 @@ from attnscope.errors import RecipeError, UserError
 from attnscope.models import Model, own_cost
 from attnscope.models.pruning import prune_module
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter
-from attnscope.nn import ModelConfig
-from attnscope.nn.masks import Dense
-from attnscope.records.interventions import CopyPattern, MakeMean, MakeUniform, RemoveEdge
-from attnscope.records.outputs import WriteSettings
-from attnscope.records.sites import Gates, HeadRef
+from attnscope.nn import Dense, ModelConfig
+from attnscope.records import CopyPattern, Gates, HeadRef, MakeMean, MakeUniform, RemoveEdge, WriteSettings
 from attnscope.trace import load_trace
 
 BAHDANAU = {"body": "gru", "feeds_context": True, "score": "additive", "n_kv_heads": 4}

@@ -12,10 +12,8 @@ from attnscope.errors import UserError
 from attnscope.models import Model, own_cost
 from attnscope.models.pruning import prune_module
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter
-from attnscope.nn import ModelConfig
-from attnscope.nn.masks import graph_mask
-from attnscope.records.interventions import MakeUniform, RemoveEdge
-from attnscope.records.sites import HeadRef
+from attnscope.nn import ModelConfig, graph_mask
+from attnscope.records import HeadRef, MakeUniform, RemoveEdge
 from attnscope.trace import load_trace
 
 VARIANTS = [

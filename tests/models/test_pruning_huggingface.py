@@ -28,7 +28,7 @@ from attnscope.models.huggingface.pruning import (
     takes_target,
 )
 from attnscope.models.pruning import prove_equal, prune, random_ids, random_pictures, shapes_of
-from attnscope.records.sites import Gates
+from attnscope.records import Gates
 
 pytestmark = pytest.mark.slow
 

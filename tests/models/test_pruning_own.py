@@ -23,8 +23,7 @@ from attnscope.models.pruning import (
     shapes_of,
 )
 from attnscope.nn import KeyValueCache, count_parameters
-from attnscope.records.importance import PruningProof, PruningReport
-from attnscope.records.sites import Gates, HeadRef
+from attnscope.records import Gates, HeadRef, PruningProof, PruningReport
 from attnscope.trace import load_trace
 
 CHOICES = (

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import attnscope
 from attnscope.errors import UserError
 from attnscope.models.recording.joining import SharedKeys
-from attnscope.nn.scores import RelativeBias
+from attnscope.nn import RelativeBias
 
 N_HEADS, D_HEAD = 2, 4
 D_MODEL = N_HEADS * D_HEAD

@@ -15,8 +15,7 @@ import attnscope as at
 from attnscope import FigureOrigin, from_arrays
 from attnscope.figures.figure_file import figure_file_bytes, figure_from_bytes, what_to_keep
 from attnscope.figures.paint_map import readout_names
-from attnscope.records.outputs import WriteSettings
-from attnscope.records.sites import NOT_WRITTEN, row_labels
+from attnscope.records import NOT_WRITTEN, WriteSettings, row_labels
 from attnscope.trace import load_trace
 from attnscope.viewmodels.maps.aspect import Aspect, map_through
 from attnscope.viewmodels.session.file import session_from_bytes

@@ -19,9 +19,7 @@ from attnscope.analysis.model_adapter import subject_of
 from attnscope.analysis.rank_collapse import rank_collapse
 from attnscope.models import Model, OwnNetwork
 from attnscope.nn import attention
-from attnscope.records.interventions import CopyPattern, MakeMean, MakeUniform, RemoveEdge
-from attnscope.records.outputs import WriteSettings
-from attnscope.records.sites import Gates
+from attnscope.records import CopyPattern, Gates, MakeMean, MakeUniform, RemoveEdge, WriteSettings
 from attnscope.trace import load_trace
 
 pytestmark = pytest.mark.slow

@@ -6,8 +6,7 @@ from tiny_models import tiny_model
 from attnscope.errors import UserError
 from attnscope.models.writing import translating
 from attnscope.models.writing.translating import translate_texts
-from attnscope.records.outputs import WriteSettings
-from attnscope.records.sites import NO_GATES, Gates
+from attnscope.records import NO_GATES, Gates, WriteSettings
 
 TEXTS = ("a b c", "", "c", "b a c a b c", "a", "c b")
 

@@ -9,8 +9,7 @@ import torch
 from tiny_models import tiny_model
 
 from attnscope.models.writing.writer import BeamSearch, length_penalty
-from attnscope.records.outputs import WriteSettings
-from attnscope.records.tokens import Token
+from attnscope.records import Token, WriteSettings
 
 N_IDS, END = 4, 3
 

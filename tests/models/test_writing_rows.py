@@ -4,12 +4,9 @@ import pytest
 import torch
 
 from attnscope.models.writing.written import RowProbe
-from attnscope.nn.attention import attend
-from attnscope.nn.masks import Intervals, MaskRule
-from attnscope.nn.scores import DenseBias, RelativeBias, ScoreRule, SlopeBias
-from attnscope.records.sites import NO_GATES, Site
-from attnscope.trace import TraceProbe
-from attnscope.trace.record import site_weights
+from attnscope.nn import DenseBias, Intervals, MaskRule, RelativeBias, ScoreRule, SlopeBias, attend
+from attnscope.records import NO_GATES, Site
+from attnscope.trace import TraceProbe, site_weights
 
 N, H, K, D = 6, 4, 2, 8
 SITE = Site(stack="decoder", layer=0, n_heads=H, n_kv_heads=K)

@@ -9,8 +9,7 @@ from tiny_models import FRENCH, SENTENCE, tiny_model
 
 from attnscope.errors import UserError
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter
-from attnscope.records.outputs import WriteSettings
-from attnscope.records.sites import Gates, HeadRef
+from attnscope.records import Gates, HeadRef, WriteSettings
 from attnscope.trace import TraceProbe
 
 WAYS = (

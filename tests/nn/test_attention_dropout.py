@@ -7,8 +7,14 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from attnscope.nn import ModelConfig, Transformer, build_transformer, ignored_choices
-from attnscope.nn.layers import CrossAttention, SelfAttention
+from attnscope.nn import (
+    CrossAttention,
+    ModelConfig,
+    SelfAttention,
+    Transformer,
+    build_transformer,
+    ignored_choices,
+)
 
 TINY = ModelConfig(
     form="encoder-decoder", vocab_size=13, d_model=16, n_layers=1, n_heads=4, d_ff=24, max_tokens=12

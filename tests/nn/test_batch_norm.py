@@ -7,9 +7,8 @@ import torch
 
 import attnscope
 from attnscope.errors import RecipeError
-from attnscope.nn import ModelConfig, build_own
-from attnscope.nn.layers import Norm
-from attnscope.records.runs import Started
+from attnscope.nn import ModelConfig, Norm, build_own
+from attnscope.records import Started
 from attnscope.training import Recipe, TrainingRun, parse_recipe
 from attnscope.training.descent import can_divide
 from attnscope.training.distributed import ALONE

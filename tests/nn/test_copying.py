@@ -17,9 +17,20 @@ from attnscope.errors import UserError
 from attnscope.models import BatchShape, OwnNetwork, activation_bytes, own_cost
 from attnscope.models.pruning import prune_module
 from attnscope.models.writing.translating import translate_texts
-from attnscope.nn import KeyValueCache, ModelConfig, build_own, build_transformer, count_parameters
-from attnscope.nn.copying import N_DIGITS, UNKNOWN_ID, copied_pieces, ids_of, joined_logits, with_ids
-from attnscope.records.sites import HeadRef
+from attnscope.nn import (
+    N_DIGITS,
+    UNKNOWN_ID,
+    KeyValueCache,
+    ModelConfig,
+    build_own,
+    build_transformer,
+    copied_pieces,
+    count_parameters,
+    ids_of,
+    joined_logits,
+    with_ids,
+)
+from attnscope.records import HeadRef
 from attnscope.schemes.scores import SCORES
 from attnscope.training import parse_recipe
 from attnscope.training.begin import first_batch

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnscope.nn.dropping import add_dropping, attend_dropping, draw_places, drop, own_dice
+from attnscope.nn import add_dropping, attend_dropping, draw_places, drop, own_dice
 
 SHARES = (2.0**-16, 0.01, 0.1, 0.199, 0.2, 0.5, 0.9)
 

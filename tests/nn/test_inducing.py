@@ -17,7 +17,7 @@ from attnscope.errors import UserError
 from attnscope.models import BatchShape, activation_bytes, own_cost
 from attnscope.models.pruning import prune_module
 from attnscope.nn import ModelConfig, build_own, build_transformer, count_parameters
-from attnscope.records.sites import tokens_of_site
+from attnscope.records import tokens_of_site
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.scores import SCORES
 from attnscope.trace import load_trace

@@ -10,9 +10,7 @@ from tiny_models import SENTENCE, tiny_model
 import attnscope as at
 from attnscope.errors import RecipeError, UserError
 from attnscope.models import own_cost
-from attnscope.nn import ModelConfig, build_own, count_parameters
-from attnscope.nn.block import Experts, balances
-from attnscope.nn.layers import activate, block_shape
+from attnscope.nn import Experts, ModelConfig, activate, balances, block_shape, build_own, count_parameters
 
 SIZES = {
     "vocab_size": 13, "d_model": 8, "n_layers": 2, "n_heads": 2, "d_ff": 6, "max_tokens": 16, "n_experts": 4,

@@ -13,9 +13,16 @@ import attnscope as at
 from attnscope.analysis.batches import NOT_SCORED, build_batches
 from attnscope.errors import UserError
 from attnscope.models import BatchShape, activation_bytes, own_cost
-from attnscope.nn import KeyValueCache, ModelConfig, build_own, build_transformer, count_parameters
-from attnscope.nn.embedding_and_head import memory_ids, n_memory_ids
-from attnscope.nn.masks import Dense
+from attnscope.nn import (
+    Dense,
+    KeyValueCache,
+    ModelConfig,
+    build_own,
+    build_transformer,
+    count_parameters,
+    memory_ids,
+    n_memory_ids,
+)
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
 from attnscope.training.batches import Batch

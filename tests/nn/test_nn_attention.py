@@ -12,9 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnscope.nn import attention
-from attnscope.nn.attention import attend, row_lse
-from attnscope.nn.masks import MaskRule
+from attnscope.nn import MaskRule, attend, attention, row_lse
 
 SITE = ("encoder", 0)
 ATOL = 5e-6

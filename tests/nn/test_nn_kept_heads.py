@@ -6,9 +6,15 @@ import pytest
 import torch
 
 from attnscope.errors import RecipeError
-from attnscope.nn import ModelConfig, Transformer, build_transformer, count_parameters
-from attnscope.nn.kept_heads import build_layout
-from attnscope.nn.layers import NoHeads, for_each_head
+from attnscope.nn import (
+    ModelConfig,
+    NoHeads,
+    Transformer,
+    build_layout,
+    build_transformer,
+    count_parameters,
+    for_each_head,
+)
 
 BASE = {"vocab_size": 11, "d_model": 16, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2, "d_ff": 24}
 KEPT = {"encoder.0": [0, 2, 3], "decoder.1": [], "cross.0": [1]}

@@ -3,9 +3,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from attnscope.nn import ModelConfig, masks
-from attnscope.nn.masks import Intervals, MaskRule, RemovedCells, build_rule
-from attnscope.nn.self_masks import build_self_mask
+from attnscope.nn import Intervals, MaskRule, ModelConfig, RemovedCells, build_rule, build_self_mask, masks
 
 PADDED = torch.tensor([[True, True, False], [False, True, True], [False, False, False]])
 

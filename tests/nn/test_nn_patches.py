@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from attnscope.errors import RecipeError
-from attnscope.nn import ModelConfig, build_own, count_parameters
-from attnscope.nn.embedding_and_head import patch_numbers
+from attnscope.nn import ModelConfig, build_own, count_parameters, patch_numbers
 
 
 def _config(**changes: object) -> ModelConfig:

@@ -10,7 +10,7 @@ from attnscope.errors import RecipeError, UserError
 from attnscope.models import own_cost
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter
 from attnscope.nn import ModelConfig, count_parameters
-from attnscope.records.sites import require_heads
+from attnscope.records import require_heads
 
 CHO = {"body": "gru", "feeds_context": True, "has_attention": False, "score": "additive"}
 SUTSKEVER = {"body": "lstm", "feeds_context": False, "has_attention": False, "n_decoder_layers": 1}

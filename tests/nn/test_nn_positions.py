@@ -3,8 +3,7 @@ import math
 import pytest
 import torch
 
-from attnscope.nn import ModelConfig
-from attnscope.nn.scores import apply_rotary
+from attnscope.nn import ModelConfig, apply_rotary
 from attnscope.schemes.positions import POSITIONS
 
 

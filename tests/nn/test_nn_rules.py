@@ -9,11 +9,22 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import UserError
-from attnscope.nn import attention
-from attnscope.nn.attention import attend, row_lse
-from attnscope.nn.edits import Call, CopiedPattern, Edits
-from attnscope.nn.masks import Dense, Intervals, MaskRule, RemovedCells
-from attnscope.nn.scores import DenseBias, RelativeBias, ScoreRule, SlopeBias
+from attnscope.nn import (
+    Call,
+    CopiedPattern,
+    Dense,
+    DenseBias,
+    Edits,
+    Intervals,
+    MaskRule,
+    RelativeBias,
+    RemovedCells,
+    ScoreRule,
+    SlopeBias,
+    attend,
+    attention,
+    row_lse,
+)
 
 SITE = ("decoder", 0)
 ATOL = 1e-5  # sums of at most 20 float32 terms below 10

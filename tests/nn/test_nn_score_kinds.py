@@ -5,11 +5,20 @@ import math
 import pytest
 import torch
 
-from attnscope.nn import ModelConfig
-from attnscope.nn.attention import attend, attend_by_sums, row_lse
-from attnscope.nn.edits import CopiedPattern, Edits
-from attnscope.nn.masks import MaskRule
-from attnscope.nn.scores import OffsetBias, ScoreRule, Scoring, additive_scores, scores
+from attnscope.nn import (
+    CopiedPattern,
+    Edits,
+    MaskRule,
+    ModelConfig,
+    OffsetBias,
+    ScoreRule,
+    Scoring,
+    additive_scores,
+    attend,
+    attend_by_sums,
+    row_lse,
+    scores_of,
+)
 from attnscope.schemes.scores import SCORES
 
 SITE = ("decoder", 0)
@@ -41,7 +50,7 @@ def made(score: str, *, n_heads: int, d_head: int, **numbers: float) -> Scoring:
 
 def weights_of(looker: Looker) -> torch.Tensor:
     call = looker.call
-    s = scores(call.q, call.k, rule=call.rule, score=call.score)
+    s = scores_of(call.q, call.k, rule=call.rule, score=call.score)
     return (s - looker.facts["lse"][..., None]).exp()
 
 
@@ -195,7 +204,7 @@ def test_that_a_gaussian_is_recorded_with_its_true_scores(ramp, assert_close):
     read = scoring.queries(q)
     attend(read, scoring.keys(k), v, rule=MaskRule(), score=scoring.rule(read), site=SITE, probe=looker)
     expected = -torch.cdist(q, k).square() / (2 * 0.8**2)
-    found = scores(looker.call.q, looker.call.k, rule=looker.call.rule, score=looker.call.score)
+    found = scores_of(looker.call.q, looker.call.k, rule=looker.call.rule, score=looker.call.score)
     assert_close(found, expected, atol=1e-5)
     assert looker.call.v.shape[3] == 4
     assert math.isclose(scoring.scale, 0.8**-2)

@@ -7,20 +7,20 @@ import torch
 from tiny_models import tiny_model
 
 from attnscope.models import load
-from attnscope.nn import ModelConfig
-from attnscope.nn.masks import (
+from attnscope.nn import (
     PATTERNS,
     Edges,
     MaskRule,
+    ModelConfig,
+    ScoreRule,
     Sparse,
+    build_self_mask,
     draw_earlier_links,
     draw_links,
     graph_mask,
     pattern_kind,
 )
-from attnscope.nn.scores import ScoreRule
-from attnscope.nn.self_masks import build_self_mask
-from attnscope.trace.store import read_rules, rule_tensors, rules_as_json
+from attnscope.trace import read_rules, rule_tensors, rules_as_json
 from attnscope.training.parts import mended_recipe
 
 CHOICES = [

@@ -5,8 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnscope.nn import ModelConfig, Transformer, build_transformer, empty_own
-from attnscope.nn.layers import Norm
+from attnscope.nn import ModelConfig, Norm, Transformer, build_transformer, empty_own
 
 FORMS = ["encoder", "decoder", "encoder-decoder"]
 POSITIONS = ["sinusoidal", "learned", "rotary", "none"]

@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnscope.nn import KeyValueCache, ModelConfig, Transformer, attention, build_transformer
-from attnscope.nn.masks import graph_mask
+from attnscope.nn import KeyValueCache, ModelConfig, Transformer, attention, build_transformer, graph_mask
 
 ATOL = 2e-5  # two layers' worth of float32 sums of at most 24 terms near 1
 N = 13

@@ -7,8 +7,7 @@ import torch
 
 import attnscope as at
 from attnscope.analysis.measures import measured_grids
-from attnscope.nn.attention import Probe
-from attnscope.nn.machine import layer_products, map_products, threads_for
+from attnscope.nn import Probe, layer_products, map_products, threads_for
 
 MOST = 8
 

@@ -7,11 +7,21 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import RecipeError
-from attnscope.nn import ModelConfig, Transformer, build_transformer, count_parameters
-from attnscope.nn.layers import Projection
-from attnscope.nn.masks import MaskRule, build_rule
-from attnscope.nn.pooling import AttentionPool, Matching, make_summary, pooled_evenly, sentence_reach
-from attnscope.records.sites import NO_GATES
+from attnscope.nn import (
+    AttentionPool,
+    MaskRule,
+    Matching,
+    ModelConfig,
+    Projection,
+    Transformer,
+    build_rule,
+    build_transformer,
+    count_parameters,
+    make_summary,
+    pooled_evenly,
+    sentence_reach,
+)
+from attnscope.records import NO_GATES
 from attnscope.trace import TraceProbe
 
 END = 3

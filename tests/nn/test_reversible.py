@@ -10,9 +10,16 @@ from tiny_models import SENTENCE, target_of, tiny_model
 
 import attnscope as at
 from attnscope.errors import RecipeError
-from attnscope.nn import ModelConfig, Transformer, build_own, count_parameters, dropping
-from attnscope.nn.block import additions_of, through_reversible
-from attnscope.nn.masks import build_rule
+from attnscope.nn import (
+    ModelConfig,
+    Transformer,
+    additions_of,
+    build_own,
+    build_rule,
+    count_parameters,
+    dropping,
+    through_reversible,
+)
 
 SIZES = {
     "vocab_size": 13, "d_model": 16, "n_layers": 3, "n_heads": 4, "n_kv_heads": 2, "d_ff": 10,

@@ -13,9 +13,15 @@ from tiny_models import SENTENCE, target_of, tiny_model
 import attnscope as at
 from attnscope.models import BatchShape, Model, activation_bytes
 from attnscope.models.pruning import prune_module
-from attnscope.nn import KeyValueCache, ModelConfig, build_own, build_transformer, count_parameters
-from attnscope.nn.scores import sites_with_spans
-from attnscope.nn.spans import SpanBias
+from attnscope.nn import (
+    KeyValueCache,
+    ModelConfig,
+    SpanBias,
+    build_own,
+    build_transformer,
+    count_parameters,
+    sites_with_spans,
+)
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES

@@ -7,12 +7,8 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import Stopped
-from attnscope.nn import attention, stop_if_unwanted, stoppable
-from attnscope.nn.attention import attend
-from attnscope.nn.edits import Call
-from attnscope.nn.masks import MaskRule
-from attnscope.nn.scores import ScoreRule
-from attnscope.records.sites import NO_GATES, Site
+from attnscope.nn import Call, MaskRule, ScoreRule, attend, attention, stop_if_unwanted, stoppable
+from attnscope.records import NO_GATES, Site
 from attnscope.trace import TraceProbe
 
 SITE = Site(stack="decoder", layer=0, n_heads=4, n_kv_heads=2)

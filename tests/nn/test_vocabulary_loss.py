@@ -6,8 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from attnscope.nn import ModelConfig, build_own, own_module
-from attnscope.nn.own_module import cross_entropy_sum
+from attnscope.nn import ModelConfig, build_own, cross_entropy_sum, own_module
 
 pytestmark = pytest.mark.slow
 

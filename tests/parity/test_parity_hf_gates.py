@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.models.huggingface.site_map import attach
-from attnscope.records.sites import Gates, HeadRef
+from attnscope.records import Gates, HeadRef
 from attnscope.trace import GateProbe
 
 pytestmark = pytest.mark.slow

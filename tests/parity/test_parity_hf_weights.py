@@ -10,10 +10,9 @@ from torch import Tensor
 
 from attnscope.models.huggingface.network import cache_argument
 from attnscope.models.huggingface.site_map import attach
-from attnscope.nn.scores import RelativeBias
-from attnscope.records.sites import NO_GATES
-from attnscope.trace import SiteRecord, TraceProbe
-from attnscope.trace.record import site_weights
+from attnscope.nn import RelativeBias
+from attnscope.records import NO_GATES
+from attnscope.trace import SiteRecord, TraceProbe, site_weights
 
 pytestmark = pytest.mark.slow
 

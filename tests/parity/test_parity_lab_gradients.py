@@ -10,8 +10,7 @@ from torch.autograd.functional import jacobian
 from attnscope.analysis.rank_collapse import residual_ratio as engine_ratio
 from attnscope.counting import format_number
 from attnscope.labs import LABS
-from attnscope.nn import ModelConfig
-from attnscope.nn.scores import apply_rotary
+from attnscope.nn import ModelConfig, apply_rotary
 from attnscope.schemes.positions import POSITIONS
 
 PAST_THE_TRAINED_LENGTH = LABS["Past the trained length"]

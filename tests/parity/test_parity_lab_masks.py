@@ -8,8 +8,7 @@ import torch
 
 from attnscope.fields import fields_of
 from attnscope.labs import LABS
-from attnscope.nn import ModelConfig
-from attnscope.nn.self_masks import build_self_mask
+from attnscope.nn import ModelConfig, build_self_mask
 
 LAB = LABS["Masks as structure"]
 MASKS = next(field for field in fields_of(LAB.example) if field.name == "mask").options

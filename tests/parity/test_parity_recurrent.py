@@ -6,9 +6,8 @@ import torch
 from slow_recurrent import SlowRecurrent
 
 from attnscope.nn import ModelConfig, build_own, count_parameters, empty_own
-from attnscope.records.sites import Gates, HeadRef
-from attnscope.trace import GateProbe, TraceProbe
-from attnscope.trace.record import site_weights
+from attnscope.records import Gates, HeadRef
+from attnscope.trace import GateProbe, TraceProbe, site_weights
 
 SCORES = ("dot", "general", "additive", "scaled-dot", "cosine", "gaussian")
 SOURCES = ([3, 1, 4, 1, 5, 9, 2], [6, 5], [3, 5, 8, 9])

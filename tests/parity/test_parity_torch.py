@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attnscope.nn import ModelConfig, Transformer
-from attnscope.nn.masks import build_rule
+from attnscope.nn import ModelConfig, Transformer, build_rule
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from attnscope.errors import UserError
 from attnscope.fields import with_values
 from attnscope.models import load
 from attnscope.questions import QUESTIONS
-from attnscope.records.sites import HeadRef
+from attnscope.records import HeadRef
 
 QUESTION = QUESTIONS["hashing"]
 

@@ -14,7 +14,7 @@ from attnscope.fields import with_values
 from attnscope.models import Model
 from attnscope.questions import QUESTIONS
 from attnscope.questions.layer_steps import steps_of, units_words
-from attnscope.records.charts import Answer
+from attnscope.records import Answer
 
 QUESTION = QUESTIONS["layer-steps"]
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}

@@ -6,9 +6,9 @@ from tiny_models import SENTENCE, tiny_model
 
 from attnscope.analysis.model_reading import ask_model
 from attnscope.errors import UserError
-from attnscope.nn.scores import sites_with_spans
+from attnscope.nn import sites_with_spans
 from attnscope.questions import QUESTIONS
-from attnscope.records.sites import HeadRef
+from attnscope.records import HeadRef
 
 QUESTION = QUESTIONS["learned-mask"]
 

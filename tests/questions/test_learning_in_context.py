@@ -12,7 +12,7 @@ from attnscope.analysis.model_reading import ask_model
 from attnscope.errors import UserError
 from attnscope.fields import with_values
 from attnscope.questions import QUESTIONS
-from attnscope.records.tokens import Token
+from attnscope.records import Token
 
 QUESTION = QUESTIONS["learning-in-context"]
 WORDS = SENTENCE.split()

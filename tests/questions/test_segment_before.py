@@ -8,7 +8,7 @@ from attnscope.analysis.model_reading import ask_model
 from attnscope.errors import UserError
 from attnscope.fields import with_values
 from attnscope.questions import QUESTIONS
-from attnscope.records.sites import HeadRef
+from attnscope.records import HeadRef
 
 QUESTION = QUESTIONS["segment-before"]
 WITH = {"mask": "segment-recurrence"}

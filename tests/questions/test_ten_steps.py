@@ -11,8 +11,7 @@ from attnscope.analysis.model_reading import ModelReading, ask_model
 from attnscope.errors import UserError
 from attnscope.fields import with_values
 from attnscope.questions import QUESTIONS
-from attnscope.records.interventions import MakeMean
-from attnscope.records.sites import HeadRef
+from attnscope.records import HeadRef, MakeMean
 
 QUESTION = QUESTIONS["ten-steps"]
 BAHDANAU = {"body": "gru", "feeds_context": True, "score": "additive", "n_kv_heads": 4}

@@ -2,8 +2,17 @@
 
 import pytest
 
-from attnscope.records.sites import STACKS, Axis, Site, Stack, axes_of, is_self_attention, tokens_of_site
-from attnscope.records.tokens import Token, Tokens
+from attnscope.records import (
+    STACKS,
+    Axis,
+    Site,
+    Stack,
+    Token,
+    Tokens,
+    axes_of,
+    is_self_attention,
+    tokens_of_site,
+)
 from attnscope.viewmodels.view_state import sides_of
 
 SOURCE = Tokens(text="a b", tokens=(Token(id=4, piece="a"), Token(id=5, piece="b")), sentences=(1, 2))

@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from attnscope.errors import UserError
-from attnscope.records.interventions import (
+from attnscope.records import (
     MAX_MASK_TOKENS,
+    Site,
+    Token,
     UseMask,
     blind_rows,
     cells_from_edges,
@@ -20,8 +22,6 @@ from attnscope.records.interventions import (
     maskable_stack,
     rows_as_text,
 )
-from attnscope.records.sites import Site
-from attnscope.records.tokens import Token
 
 TOKENS = tuple(
     Token(id=k, piece=piece, joins_previous=bool(joins))

@@ -6,9 +6,19 @@ import numpy as np
 import pytest
 
 from attnscope.errors import UserError
-from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
-from attnscope.records.sites import NO_GATES, Gates, GateTable, HeadRef, Site, check_heads, find_site
-from attnscope.records.tokens import Token
+from attnscope.records import (
+    NO_GATES,
+    Gates,
+    GateTable,
+    HeadMap,
+    HeadRef,
+    SelfCheck,
+    Site,
+    SiteGrid,
+    Token,
+    check_heads,
+    find_site,
+)
 
 SITE = Site(stack="encoder", layer=1, n_heads=2, n_kv_heads=2)
 HEAD = HeadRef(stack="encoder", layer=1, head=0)

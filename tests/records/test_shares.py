@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from attnscope.records.measures import difference_of, share_over_seeds, wilson
+from attnscope.records import difference_of, share_over_seeds, wilson
 
 
 def test_that_wilsons_interval_solves_his_equation() -> None:

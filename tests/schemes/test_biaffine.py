@@ -9,10 +9,7 @@ from attnscope.analysis.model_adapter import OwnSubject
 from attnscope.analysis.one_head import head_weights
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
-from attnscope.nn import ModelConfig, build_transformer, count_parameters
-from attnscope.nn.attention import attend
-from attnscope.nn.masks import MaskRule
-from attnscope.nn.scores import Scoring
+from attnscope.nn import MaskRule, ModelConfig, Scoring, attend, build_transformer, count_parameters
 from attnscope.schemes.scores import SCORES
 
 SIZES = {

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 import attnscope as at
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
-from attnscope.records.tokenizers import KINDS as TITLES
-from attnscope.text.tokenizer import Tokenizer, train_tokenizer
+from attnscope.records import KINDS as TITLES
+from attnscope.text import Tokenizer, train_tokenizer
 
 BYTES = train_tokenizer("bytes", ["read and forgotten"], vocab_size=261)
 any_text = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60)

@@ -21,9 +21,15 @@ from attnscope.cli.main import main
 from attnscope.errors import RecipeError, UserError
 from attnscope.fields import with_values
 from attnscope.models import BatchShape, activation_bytes, own_cost
-from attnscope.nn import KeyValueCache, ModelConfig, build_own, build_transformer, count_parameters
-from attnscope.nn.masks import build_rule
-from attnscope.nn.mixing import recur
+from attnscope.nn import (
+    KeyValueCache,
+    ModelConfig,
+    build_own,
+    build_rule,
+    build_transformer,
+    count_parameters,
+    recur,
+)
 from attnscope.questions import QUESTIONS
 from attnscope.schemes.mixers import MIXERS
 from attnscope.training.objectives import Batch, loss_sum

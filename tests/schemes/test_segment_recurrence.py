@@ -12,9 +12,7 @@ from tiny_models import SENTENCE, tiny_model
 
 from attnscope.errors import RecipeError
 from attnscope.models import own_cost
-from attnscope.nn import ModelConfig
-from attnscope.nn.scores import RelativeBias
-from attnscope.nn.self_masks import Segments, build_self_mask
+from attnscope.nn import ModelConfig, RelativeBias, Segments, build_self_mask
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
 from attnscope.training.objectives import Batch, loss_sum

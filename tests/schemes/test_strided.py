@@ -8,9 +8,7 @@ from tiny_models import SENTENCE, tiny_model
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.models import own_cost
-from attnscope.nn import ModelConfig, attention
-from attnscope.nn.masks import Sparse
-from attnscope.nn.self_masks import build_self_mask
+from attnscope.nn import ModelConfig, Sparse, attention, build_self_mask
 
 SIZES = {
     "vocab_size": 13, "d_model": 12, "n_layers": 1, "n_heads": 4, "n_kv_heads": 2, "d_ff": 10,

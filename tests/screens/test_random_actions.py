@@ -19,7 +19,7 @@ from pytestqt.qtbot import QtBot
 from walk import PAGES
 
 from attnscope.app import Program
-from attnscope.records.interventions import MakeUniform, RemoveEdge
+from attnscope.records import MakeUniform, RemoveEdge
 from attnscope.viewmodels.session.state import Session
 
 pytestmark = [pytest.mark.qt, pytest.mark.slow]

@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from attnscope.app import Program
-from attnscope.records.sites import HeadRef
+from attnscope.records import HeadRef
 from attnscope.widgets.explore.ask_panel import _WalkedEdit
 
 pytestmark = [pytest.mark.qt, pytest.mark.slow]

@@ -4,7 +4,7 @@ import pytest
 
 from attnscope.models import ModelCard, write_model_folder
 from attnscope.nn import ModelConfig, build_transformer
-from attnscope.text.tokenizer import train_tokenizer
+from attnscope.text import train_tokenizer
 
 WORDS = ("the cat sat on the mat", "le chat est sur le tapis", "the european economic area")
 

@@ -38,6 +38,11 @@ def test_that_the_window_is_imported_without_tensors_and_without_the_plotting_li
     assert _imported(f"import attnscope.{name}", (*ENGINE, "pyqtgraph")) == []
 
 
+def test_that_a_name_of_a_door_costs_nothing_of_the_other_files() -> None:
+    taken = "from attnscope.nn import ModelConfig; from attnscope.records import freeze, requests"
+    assert _imported(taken, ("numpy", "torch", "attnscope.nn.presets", "attnscope.records.maps")) == ["numpy"]
+
+
 def test_that_qt_keeps_no_source_of_what_is_imported_after_it() -> None:
     code = (
         "from attnscope import boot; boot.use_offscreen(); boot.check_display()\n"

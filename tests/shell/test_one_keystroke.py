@@ -21,7 +21,7 @@ from pytestqt.qtbot import QtBot
 import attnscope
 from attnscope.app import Program
 from attnscope.crash import CrashLog, CrashWriter
-from attnscope.records.messages import Traced
+from attnscope.records import Traced
 from attnscope.settings import Settings, StartOptions
 from attnscope.workers.serve_tiles import TileServer
 from attnscope.workers.threads import BuildEngine

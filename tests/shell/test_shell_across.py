@@ -11,9 +11,16 @@ from attnscope.analysis.causes import Patching, logit_lens, patch_map
 from attnscope.analysis.influence import flow_row, relevance, rollout, trace_levels
 from attnscope.cli.main import main
 from attnscope.models import Model, load
-from attnscope.records.causes import InfluenceShown, LensShown, ShowInfluence, ShowLens
-from attnscope.records.messages import LoadModel, TraceText
-from attnscope.records.sites import Gates, HeadRef
+from attnscope.records import (
+    Gates,
+    HeadRef,
+    InfluenceShown,
+    LensShown,
+    LoadModel,
+    ShowInfluence,
+    ShowLens,
+    TraceText,
+)
 from attnscope.workers.engine import Engine
 
 pytestmark = pytest.mark.slow

@@ -17,7 +17,7 @@ from attnscope import questions
 from attnscope.cli import main as cli
 from attnscope.errors import UserError
 from attnscope.paths import resources_folder
-from attnscope.records.charts import Answer, NumberTable
+from attnscope.records import Answer, NumberTable
 from attnscope.schemes import schemes_of
 from attnscope.viewmodels.help_pages import read_help
 

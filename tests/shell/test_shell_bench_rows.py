@@ -21,10 +21,7 @@ from pytestqt.qtbot import QtBot
 from attnscope.analysis import corpus
 from attnscope.errors import UserError
 from attnscope.nn import ModelConfig, build_transformer
-from attnscope.records.messages import Request
-from attnscope.records.sites import HeadRef
-from attnscope.records.tiles import LongMap, MapTile, ShowTile, TileShown
-from attnscope.records.tokens import Token
+from attnscope.records import HeadRef, LongMap, MapTile, Request, ShowTile, TileShown, Token
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.query import Requests
 from bench import (

@@ -10,8 +10,7 @@ import pytest
 
 from attnscope import from_arrays
 from attnscope.cli.main import main
-from attnscope.records.interventions import MakeUniform
-from attnscope.records.sites import Gates, HeadRef
+from attnscope.records import Gates, HeadRef, MakeUniform
 from attnscope.viewmodels.compare.sides import SideWish
 from attnscope.viewmodels.session.scripts import ShownComparison, comparison_command, comparison_script
 

@@ -9,7 +9,7 @@ import pytest
 from attnscope.cli import main as cli
 from attnscope.models import ModelCard, write_model_folder
 from attnscope.nn import ModelConfig, build_transformer
-from attnscope.text.tokenizer import train_tokenizer
+from attnscope.text import train_tokenizer
 
 PLACE = ("--view", "difference", "--stack", "encoder", "--layer", "1", "--head", "0")
 TEXT = ("--text", "the cat sat", "--target", "le chat")

@@ -12,7 +12,7 @@ import attnscope as at
 from attnscope.cli import main as cli
 from attnscope.errors import UserError
 from attnscope.models import Model
-from attnscope.records.sites import HeadRef
+from attnscope.records import HeadRef
 
 pytestmark = pytest.mark.slow
 

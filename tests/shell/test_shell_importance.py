@@ -9,7 +9,7 @@ import pytest
 
 from attnscope.cli import main as cli
 from attnscope.figures.charts import SCORE_UNITS
-from attnscope.records.importance import RANKINGS
+from attnscope.records import RANKINGS
 
 PAIRS = "the cat sat\tle chat\non the mat\tsur le tapis\n"
 

@@ -12,7 +12,7 @@ from attnscope import measure_texts
 from attnscope.analysis.induction_score import repeated_rows
 from attnscope.cli.main import main
 from attnscope.models import load
-from attnscope.records.measures import SPECIAL_TOKENS
+from attnscope.records import SPECIAL_TOKENS
 
 TEXTS = "the cat sat on the mat\na dog saw the bird\nthe cat saw the cat\n"
 TREES = "\n".join(

@@ -13,7 +13,7 @@ from attnscope.analysis.importance import head_pairs
 from attnscope.cli.main import main
 from attnscope.errors import NotFiniteError
 from attnscope.models.network import best_ids, finite, log_probabilities
-from attnscope.records.outputs import WriteSettings
+from attnscope.records import WriteSettings
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,7 @@ from tiny_models import tiny_model
 from attnscope.analysis.metrics import tell_text
 from attnscope.cli.main import main
 from attnscope.models import Model, load
-from attnscope.records.outputs import Candidate, Comparison, Output, Prediction
-from attnscope.records.tokens import Token
+from attnscope.records import Candidate, Comparison, Output, Prediction, Token
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

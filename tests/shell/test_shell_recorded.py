@@ -10,7 +10,7 @@ import torch
 
 import attnscope
 from attnscope.cli.main import main
-from attnscope.records.sites import HeadRef
+from attnscope.records import HeadRef
 from attnscope.viewmodels.session.scripts import Shown, command_line, python_script
 
 

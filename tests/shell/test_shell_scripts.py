@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from attnscope.cli.main import main
-from attnscope.records.interventions import MakeUniform, RemoveEdge
-from attnscope.records.sites import Gates, HeadRef
+from attnscope.records import Gates, HeadRef, MakeUniform, RemoveEdge
 from attnscope.viewmodels.maps.aspect import Aspect
 from attnscope.viewmodels.session.scripts import Shown, command_line, python_script
 

@@ -10,8 +10,7 @@ import torch
 from tiny_models import tiny_model as made_tiny_model
 
 from attnscope.cli.main import main
-from attnscope.records.measures import TokenPair
-from attnscope.records.tokens import Token
+from attnscope.records import Token, TokenPair
 from attnscope.viewmodels.heads.tabs import readable_first
 
 

@@ -13,7 +13,7 @@ from tiny_models import tiny_model as make_tiny
 from attnscope.cli import main as cli
 from attnscope.cli.inputs import tell_cut
 from attnscope.models import Model, load
-from attnscope.records.tokens import Token, Tokens
+from attnscope.records import Token, Tokens
 
 LONG = "the cat sat " * 20
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attnscope.analysis.importance import HeadDivergences
-from attnscope.records.sites import HeadRef
+from attnscope.records import HeadRef
 from attnscope.studies.study import study_module
 
 syntax = study_module("syntax")

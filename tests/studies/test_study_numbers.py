@@ -11,8 +11,7 @@ from tiny_models import SENTENCE, tiny_model
 
 from attnscope.errors import UserError
 from attnscope.paths import resources_folder
-from attnscope.records.measures import CollapseCurve
-from attnscope.records.sites import HeadRef
+from attnscope.records import CollapseCurve, HeadRef
 from attnscope.studies.making import agreement_text, csv_of, ours_text, report_of, study_table
 from attnscope.studies.study import (
     Choices,
@@ -23,7 +22,7 @@ from attnscope.studies.study import (
     studies,
     study_module,
 )
-from attnscope.text.examples import Example
+from attnscope.text import Example
 
 collapse = study_module("collapse")
 cubic_line = collapse.cubic_line

@@ -14,9 +14,7 @@ from torch import Tensor
 from attnscope.analysis.importance import HeadDivergences
 from attnscope.conllu import Tree, TreeWord
 from attnscope.errors import UserError
-from attnscope.records.findings import SyntaxTable
-from attnscope.records.sites import HeadRef, Site
-from attnscope.records.tokens import Token
+from attnscope.records import HeadRef, Site, SyntaxTable, Token
 from attnscope.studies.study import Choices, study_module
 
 syntax = study_module("syntax")

@@ -16,9 +16,7 @@ from attnscope.analysis.syntax import measure_syntax
 from attnscope.cli import main as cli
 from attnscope.conllu import Tree, TreeWord
 from attnscope.errors import UserError
-from attnscope.records.findings import SyntaxTable
-from attnscope.records.sites import HeadRef
-from attnscope.records.tokens import Token
+from attnscope.records import HeadRef, SyntaxTable, Token
 from attnscope.studies.study import study_module
 
 syntax = study_module("syntax")

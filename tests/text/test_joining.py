@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnscope.errors import RecipeError
-from attnscope.text.pairs import joined_pairs, joining_words
+from attnscope.text import joined_pairs, joining_words
 from attnscope.training import parse_recipe
 from attnscope.training.data import prepare
 

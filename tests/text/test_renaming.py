@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnscope.text.pairs import made_up_name, names_in, renamed, renamed_pairs
+from attnscope.text import made_up_name, names_in, renamed, renamed_pairs
 from attnscope.training import parse_recipe
 from attnscope.training.data import prepare
 

@@ -1,7 +1,7 @@
 """Reports: a summary takes over what links say, and held-out names and numbers are in no other report."""
 
+from attnscope.text import new_words, training_words
 from attnscope.text.tasks import make_task
-from attnscope.text.tasks.reports import new_words, training_words
 
 
 def test_that_a_summary_takes_over_the_words_that_are_linked() -> None:

@@ -6,8 +6,8 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
+from attnscope.text import align_texts
 from attnscope.text import pairs as pairs_file
-from attnscope.text.pairs import align_texts
 from attnscope.text.tasks import make_task
 
 Pair = tuple[list[int], list[int]]

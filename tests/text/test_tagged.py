@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from attnscope.errors import LoadError
-from attnscope.text.corpora import (
+from attnscope.text import (
     first_pieces,
     labelled_positions,
     read_tagged,
     tag_names,
     tagged,
     tagged_example,
+    train_tokenizer,
 )
 from attnscope.text.tasks import make_task, word_labels_of
-from attnscope.text.tokenizer import train_tokenizer
 
 TREES = """# sent_id = 1
 # text = Don't stop, dogs.

@@ -8,16 +8,16 @@ import pytest
 from references import compare_now
 
 from attnscope.errors import LoadError, UserError
-from attnscope.records.tokenizers import PIECE_KINDS, FindPieces
-from attnscope.text.replay import Splitter
-from attnscope.text.tokenizer import train_tokenizer
-from attnscope.text.tokenizer_tables import (
+from attnscope.records import PIECE_KINDS, FindPieces
+from attnscope.text import (
     SearchedVocabulary,
+    Splitter,
     build_table,
     describe_piece,
     find_pieces,
     full_lines,
     parts_of,
+    train_tokenizer,
 )
 
 LINES = [f"the {a} {b} the {a}" for a in ("cat", "dog", "bird", "fish") for b in ("sat", "ran", "slept")]

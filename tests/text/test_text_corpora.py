@@ -11,16 +11,8 @@ from attnscope.analysis.corpus_texts import read_corpus
 from attnscope.analysis.words import read_gold_files
 from attnscope.cli.main import build_parser, main
 from attnscope.errors import LoadError, RecipeError
-from attnscope.records.findings import GoldFiles
-from attnscope.text.corpora import (
-    carelessly,
-    columns_of,
-    read_lines,
-    read_pairs,
-    split,
-    split_lines,
-    split_pairs,
-)
+from attnscope.records import GoldFiles
+from attnscope.text import carelessly, columns_of, read_lines, read_pairs, split, split_lines, split_pairs
 
 
 def written(tmp_path: Path, content: bytes) -> Path:

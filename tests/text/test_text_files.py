@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from attnscope.errors import LoadError
-from attnscope.text.corpora import PIECE_BYTES, TextOfFile, read_text_file
+from attnscope.text import PIECE_BYTES, TextOfFile, read_text_file
 
 
 def read(path: Path, **limits: int) -> TextOfFile:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from attnscope.text.examples import is_held_out
+from attnscope.text import is_held_out
 from attnscope.text.grammar import (
     Clause,
     NounPhrase,

@@ -8,8 +8,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, pro
 from tokenizers import Tokenizer as Library
 
 from attnscope.errors import LoadError
-from attnscope.text.tokenizer import Tokenizer
-from attnscope.text.vocabulary import check_vocabulary, growth_of, require_no_growth, require_sane_count
+from attnscope.text import Tokenizer, check_vocabulary, growth_of, require_no_growth, require_sane_count
 
 Change = Callable[[Library], None]
 

@@ -9,10 +9,8 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from attnscope.errors import LoadError, Stopped
 from attnscope.models.huggingface.tokenizer_files import HuggingFaceVocabulary
 from attnscope.nn import stop_if_unwanted, stoppable
-from attnscope.text.replay import Splitter
-from attnscope.text.safety import empty_library, library_errors, without_panic_words
-from attnscope.text.tokenizer import Tokenizer as OwnTokenizer
-from attnscope.text.vocabulary import Vocabulary
+from attnscope.text import Splitter, Vocabulary, empty_library, library_errors, without_panic_words
+from attnscope.text import Tokenizer as OwnTokenizer
 
 
 class Panic(BaseException):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from attnscope.errors import LoadError
-from attnscope.text.corpora import LabelledText, label_names, read_labelled
+from attnscope.text import LabelledText, label_names, read_labelled
 from attnscope.text.tasks import labels_of, make_task
 
 GOOD, BAD = "wonderful lovely charming superb pleasant excellent", "awful dreadful boring terrible nasty poor"

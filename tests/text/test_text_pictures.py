@@ -10,7 +10,7 @@ from PIL import Image
 
 from attnscope.errors import LoadError, UserError
 from attnscope.shapes import DRAWN_KINDS, RANGES, SIDE, WORDS, drawn_picture, is_name
-from attnscope.text.pictures import fitted_pixels, read_labelled_pictures, read_picture
+from attnscope.text import fitted_pixels, read_labelled_pictures, read_picture
 from attnscope.text.tasks import make_task
 
 RAMP = np.arange(5 * 4 * 6, dtype=np.uint8).reshape(5, 4, 6)

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
-from attnscope.text.vocabulary import Notation, byte_alphabet, read_entry, split_pieces
+from attnscope.schemes.tokenizers import byte_alphabet
+from attnscope.text import Notation, read_entry, split_pieces
 
 
 def test_that_the_byte_alphabet_is_the_library_s() -> None:

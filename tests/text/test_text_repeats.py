@@ -5,7 +5,7 @@ import pytest
 from references import repeated_random_ids
 
 from attnscope.errors import RecipeError
-from attnscope.text.tokenizer import train_tokenizer
+from attnscope.text import train_tokenizer
 from attnscope.training.data import word_ids
 
 WORDS = tuple(range(10, 90))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnscope.text.replay import (
+from attnscope.text import (
     BpeModel,
     Splitter,
     UnigramModel,
@@ -16,8 +16,8 @@ from attnscope.text.replay import (
     how_made,
     longest_matches,
     replay_merges,
+    train_tokenizer,
 )
-from attnscope.text.tokenizer import train_tokenizer
 
 TEXTS = ["smart smarter smartest low lower lowest new newer newest wide wider", "a rabbit is smart, it's new"]
 SIZES = {"bpe": 70, "byte-bpe": 300, "wordpiece": 70, "unigram": 50, "words": 40, "characters": 40}

@@ -3,7 +3,7 @@
 import pytest
 
 from attnscope.analysis.words import everyday_pairs
-from attnscope.text.samples import samples_for
+from attnscope.text import samples_for
 from attnscope.text.tasks import TASKS, make_task
 
 

@@ -11,8 +11,7 @@ from tokenizers import decoders, models, pre_tokenizers
 from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.models.inputs import own_target
 from attnscope.schemes.tokenizers import SPECIALS
-from attnscope.text.tokenizer import Tokenizer, train_tokenizer
-from attnscope.text.vocabulary import decode_begun
+from attnscope.text import Tokenizer, decode_begun, train_tokenizer
 
 LINES = [
     "I went to the store. At the store, I bought fresh strawberries.",

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from attnscope.schemes.tokenizers import KINDS
-from attnscope.text.tokenizer import train_tokenizer
-from attnscope.text.vocabulary import tokenizer_kind
+from attnscope.text import tokenizer_kind, train_tokenizer
 
 TEXTS = ("the cat sat on the mat", "a dog and a bird saw the cat") * 4
 ADDED = """

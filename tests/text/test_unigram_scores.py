@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from tokenizers import Tokenizer, models
 
 from attnscope.schemes.tokenizers import KINDS, SPECIALS
-from attnscope.text.tokenizer import train_tokenizer
+from attnscope.text import train_tokenizer
 
 SPECIAL = [(piece, 0.0) for piece in SPECIALS]
 N_ROUNDS = 8

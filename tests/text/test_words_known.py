@@ -4,8 +4,8 @@ import json
 
 from attnscope.cli.main import main
 from attnscope.models import load
+from attnscope.text import train_tokenizer
 from attnscope.text.tasks import known_words, make_task
-from attnscope.text.tokenizer import train_tokenizer
 
 
 def test_that_each_language_has_every_word_of_its_sentences_and_both_make_the_vocabulary() -> None:

@@ -6,8 +6,8 @@ import pytest
 import torch
 from long_records import KINDS, long_record
 
-from attnscope.nn.masks import Dense, MaskRule
-from attnscope.trace.pyramid import OneHead, Reach
+from attnscope.nn import Dense, MaskRule
+from attnscope.trace import OneHead, Reach
 
 pytestmark = pytest.mark.slow
 

@@ -12,12 +12,9 @@ from safetensors.torch import load_file, save_file
 import attnscope
 from attnscope.errors import LoadError, SaveError, UserError
 from attnscope.models.opening import open_recording, open_source
-from attnscope.nn.masks import MaskRule
-from attnscope.nn.scores import ScoreRule
-from attnscope.records.sites import Gates, HeadRef
-from attnscope.trace import TextRecord, Trace
-from attnscope.trace.check import SiteProof, SiteTensors, prove_again
-from attnscope.trace.store import is_trace_file
+from attnscope.nn import MaskRule, ScoreRule
+from attnscope.records import Gates, HeadRef
+from attnscope.trace import SiteProof, SiteTensors, TextRecord, Trace, is_trace_file, prove_again
 
 
 @pytest.fixture

@@ -8,13 +8,22 @@ import torch
 from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
 from attnscope.errors import LoadError, UserError
-from attnscope.nn.masks import MaskRule
-from attnscope.nn.scores import ScoreRule
-from attnscope.records.sites import Gates, HeadRef, Site
-from attnscope.trace import GateProbe, SiteRecord, TraceProbe, load_trace, load_traces
-from attnscope.trace.check import SiteProof, SiteTensors, merge_proofs, prove
-from attnscope.trace.record import pooled_tile, site_weights
-from attnscope.trace.store import save_records
+from attnscope.nn import MaskRule, ScoreRule
+from attnscope.records import Gates, HeadRef, Site
+from attnscope.trace import (
+    GateProbe,
+    SiteProof,
+    SiteRecord,
+    SiteTensors,
+    TraceProbe,
+    load_trace,
+    load_traces,
+    merge_proofs,
+    pooled_tile,
+    prove,
+    save_records,
+    site_weights,
+)
 
 
 def record_of(
@@ -271,7 +280,7 @@ def test_that_several_traces_share_a_file_and_logits_are_optional(tmp_path: Path
 
 
 def test_that_tensors_that_are_no_trace_are_refused(tmp_path: Path) -> None:
-    from attnscope.trace.tensor_file import read_tensors, write_tensors
+    from attnscope.trace import read_tensors, write_tensors
 
     path = tmp_path / "t.safetensors"
     write_tensors(path, {"a": torch.zeros(2)}, {})

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from long_records import KINDS, long_record
 
-from attnscope.records.maps import SiteGrid
-from attnscope.records.sites import HeadRef, Site
-from attnscope.trace.pyramid import (
+from attnscope.records import HeadRef, Site, SiteGrid
+from attnscope.trace import (
     FoundEdges,
     OneHead,
     PyramidLevel,
@@ -26,12 +25,12 @@ from attnscope.trace.pyramid import (
     sample_thumbnail,
     sampled_grid,
     site_grid,
+    site_weights,
     size_of,
     strongest_edges,
     thumbnail_of,
+    tile_of,
 )
-from attnscope.trace.record import site_weights
-from attnscope.trace.trace import tile_of
 
 pytestmark = pytest.mark.slow
 

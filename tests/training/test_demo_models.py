@@ -18,10 +18,8 @@ from attnscope.files import check_manifest
 from attnscope.models import Model, demo_models, load
 from attnscope.models.opening import demo_folder
 from attnscope.models.writing.translating import translate_texts
-from attnscope.records.findings import AlignmentTable
-from attnscope.records.measures import HeadTable, with_interval
-from attnscope.records.outputs import WriteSettings
-from attnscope.text.examples import Example
+from attnscope.records import AlignmentTable, HeadTable, WriteSettings, with_interval
+from attnscope.text import Example
 from attnscope.text.tasks import make_task
 from attnscope.training.data import word_ids
 

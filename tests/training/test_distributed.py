@@ -14,7 +14,7 @@ import torch
 
 from attnscope.errors import RecipeError, UserError
 from attnscope.models import read_model_folder
-from attnscope.records.runs import Evaluated, Started, Step
+from attnscope.records import Evaluated, Started, Step
 from attnscope.training import distributed, parse_recipe, read_run, train
 from attnscope.training.batches import padded
 from attnscope.training.distributed import ALONE, Ranks, joined, ranks_of, rows_of

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from attnscope.schemes.tokenizers import KINDS
-from attnscope.text.tokenizer import train_tokenizer
+from attnscope.text import train_tokenizer
 from attnscope.training import parse_recipe
 from attnscope.training.data import prepare
 from attnscope.training.paper import file_lengths, held_out_batches, longest_tokens, mean_tokens

@@ -9,9 +9,8 @@ import torch
 
 from attnscope.errors import RecipeError
 from attnscope.models import load, read_model_folder
-from attnscope.nn import ModelConfig, build_transformer
-from attnscope.nn.edits import Guide, GuidedProbe
-from attnscope.records.runs import Step
+from attnscope.nn import Guide, GuidedProbe, ModelConfig, build_transformer
+from attnscope.records import Step
 from attnscope.training import parse_recipe, train
 from attnscope.training.data import prepare
 from attnscope.training.descent import RowWorkers

@@ -12,8 +12,7 @@ import torch
 from attnscope.cli.main import main
 from attnscope.errors import LoadError, RecipeError
 from attnscope.models import load
-from attnscope.records.runs import Step
-from attnscope.records.sites import HeadRef, Site
+from attnscope.records import HeadRef, Site, Step
 from attnscope.training import parse_recipe, read_run, train
 from attnscope.training.objectives import Batch
 from attnscope.training.parts import GatesPart

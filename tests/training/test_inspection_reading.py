@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attnscope.records.runs import UPDATE_BINS, Inspection, InspectionsShown, ShowInspections
+from attnscope.records import UPDATE_BINS, Inspection, InspectionsShown, ShowInspections
 from attnscope.training.techniques import INSPECTIONS, MOST_STEPS, InspectionsReader, history_of
 from attnscope.workers.engine import Engine
 

@@ -11,9 +11,7 @@ import torch
 from attnscope.errors import RecipeError
 from attnscope.models import load, read_model_folder
 from attnscope.nn import build_own, count_parameters
-from attnscope.records.outputs import Comparison, Output
-from attnscope.records.runs import Evaluated
-from attnscope.records.sites import Gates
+from attnscope.records import Comparison, Evaluated, Gates, Output
 from attnscope.text.tasks import make_task
 from attnscope.trace import load_traces
 from attnscope.training import TrainingRun, parse_recipe, read_run, train, write_recipe

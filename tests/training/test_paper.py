@@ -13,7 +13,7 @@ from attnscope import paths
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.nn import PRESETS
-from attnscope.records.plans import Plan
+from attnscope.records import Plan
 from attnscope.training import Recipe, parse_recipe, write_recipe
 from attnscope.training.paper import look_bytes, plan_recipe, preset_rows, step_flops
 from attnscope.training.parts import Watch

@@ -12,9 +12,8 @@ import torch
 import attnscope
 from attnscope.cli.main import main
 from attnscope.errors import LoadError, RecipeError
-from attnscope.nn import build_own, count_parameters
-from attnscope.nn.embedding_and_head import pointed
-from attnscope.text.corpora import read_spans
+from attnscope.nn import build_own, count_parameters, pointed
+from attnscope.text import read_spans
 from attnscope.text.tasks import make_task
 from attnscope.training import Recipe, TrainingRun, parse_recipe
 from attnscope.training.data import prepare

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attnscope.models import load
-from attnscope.records.runs import Evaluated, Finished
+from attnscope.records import Evaluated, Finished
 from attnscope.training import train
 from attnscope.training.objectives import Batch
 from attnscope.training.text_batches import AfterPrefix

@@ -8,7 +8,7 @@ import torch
 from attnscope.errors import RecipeError
 from attnscope.models import load
 from attnscope.models.opening import read_source
-from attnscope.records.runs import Evaluated, Finished
+from attnscope.records import Evaluated, Finished
 from attnscope.training import parse_recipe, train
 from attnscope.training.paper import learned_parameters
 

@@ -17,7 +17,7 @@ from attnscope.errors import LoadError
 from attnscope.files import check_manifest, drop_listed
 from attnscope.models import load, read_model_folder
 from attnscope.models.checkpoint import CONFIG, STATE, WEIGHTS
-from attnscope.records.runs import Started, Step
+from attnscope.records import Started, Step
 from attnscope.training import TrainingRun, parse_recipe, read_run
 from attnscope.training.run import Metrics
 

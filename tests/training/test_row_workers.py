@@ -12,7 +12,7 @@ import torch
 
 from attnscope.models import BatchShape, activation_bytes, n_turns_of, rows_at_once
 from attnscope.nn import ModelConfig
-from attnscope.records.runs import Finished, Step
+from attnscope.records import Finished, Step
 from attnscope.training import TrainingRun, parse_recipe
 from attnscope.training.descent import RowWorkers, Way, can_divide, core_groups, keep_way, kept_way
 from attnscope.training.distributed import ALONE, Ranks

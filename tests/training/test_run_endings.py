@@ -18,7 +18,7 @@ from attnscope import boot, files, paths
 from attnscope.cli import train as command
 from attnscope.errors import UserError
 from attnscope.models import load, read_model_folder
-from attnscope.records.runs import Finished, Saved, SaveFailed, Step
+from attnscope.records import Finished, Saved, SaveFailed, Step
 from attnscope.training import TrainingRun, parse_recipe, read_run
 
 pty = pytest.importorskip("pty", reason="terminals of POSIX")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from attnscope.errors import LoadError
-from attnscope.records.runs import Evaluated, RunNews, Saved, Started, Step, TrainingEvent
+from attnscope.records import Evaluated, RunNews, Saved, Started, Step, TrainingEvent
 from attnscope.training.run import RunLock, line_from_event
 from attnscope.training.summaries import RunFollower
 

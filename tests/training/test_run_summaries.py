@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnscope.errors import LoadError
-from attnscope.records.runs import Evaluated, Finished, Started, Step, TrainingEvent
+from attnscope.records import Evaluated, Finished, Started, Step, TrainingEvent
 from attnscope.training import parse_recipe, train, write_recipe
 from attnscope.training.run import line_from_event
 from attnscope.training.summaries import RunsReader, find_runs, read_runs, short_names, thinned

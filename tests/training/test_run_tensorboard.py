@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from attnscope.records.runs import Evaluated, Started, Step
+from attnscope.records import Evaluated, Started, Step
 from attnscope.training import train
 from attnscope.training.run import TensorBoardMirror, masked_crc
 

@@ -9,7 +9,7 @@ from second_device import Watch, second_device
 
 from attnscope.models import read_model_folder
 from attnscope.nn import ModelConfig, attention, build_own
-from attnscope.records.runs import Evaluated, Started, Step
+from attnscope.records import Evaluated, Started, Step
 from attnscope.training import TrainingRun, objectives, optimizers, parse_recipe
 from attnscope.training.distributed import ALONE, SharedLoss
 from attnscope.training.objectives import Batch, loss_and_hits, loss_sum

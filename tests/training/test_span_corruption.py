@@ -9,7 +9,7 @@ import torch
 from attnscope.errors import RecipeError
 from attnscope.models import load
 from attnscope.models.network import number_masks, written_text
-from attnscope.text.tokenizer import train_tokenizer
+from attnscope.text import train_tokenizer
 from attnscope.training import parse_recipe, train
 from attnscope.training.data import prepare
 from attnscope.training.text_batches import corrupt, count_spans, hidden_tokens

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from attnscope import paths
 from attnscope.cli.main import main
 from attnscope.counting import rough_text
-from attnscope.records.plans import Pace, PlanRecipe, RecipePlanned
+from attnscope.records import Pace, PlanRecipe, RecipePlanned
 from attnscope.settings import Settings, known_run_folders, write_settings
 from attnscope.training import Recipe, find_recipe, parse_recipe, read_recipe, write_recipe
 from attnscope.training.descent import Way

@@ -10,7 +10,7 @@ from attnscope.cli.main import main
 from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.models import ModelCard, load, read_model_folder, write_model_folder
 from attnscope.nn import ModelConfig, build_own
-from attnscope.records.runs import Started, Step
+from attnscope.records import Started, Step
 from attnscope.training import TrainingRun, parse_recipe, train
 from attnscope.training.optimizers import build_optimizer, rate_share, set_learning_rate
 from attnscope.training.paper import learned_parameters, plan_recipe

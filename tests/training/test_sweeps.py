@@ -16,7 +16,7 @@ from attnscope import paths
 from attnscope.cli import train as command
 from attnscope.errors import RecipeError, UserError
 from attnscope.figures.charts import seed_chart
-from attnscope.records.runs import (
+from attnscope.records import (
     Finished,
     RunLines,
     RunSummary,

@@ -10,9 +10,8 @@ import torch
 
 from attnscope.errors import RecipeError
 from attnscope.models import read_model_folder
-from attnscope.nn import ModelConfig, build_own, build_transformer
-from attnscope.nn.layers import Norm
-from attnscope.records.runs import UPDATE_BINS, Finished, Saved, Started, Step
+from attnscope.nn import ModelConfig, Norm, build_own, build_transformer
+from attnscope.records import UPDATE_BINS, Finished, Saved, Started, Step
 from attnscope.training import TrainingRun, parse_recipe, train, write_recipe
 from attnscope.training.data import prepare
 from attnscope.training.objectives import loss_sum

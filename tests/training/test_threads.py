@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from attnscope.records.runs import Started, Step
+from attnscope.records import Started, Step
 from attnscope.training import TrainingRun, descent, loop, parse_recipe, train
 from attnscope.training.descent import Way, kept_way, quickest_way, ways_up_to
 

@@ -11,7 +11,7 @@ import attnscope
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.nn import ModelConfig, build_own, count_parameters
-from attnscope.records.runs import Evaluated
+from attnscope.records import Evaluated
 from attnscope.training import Recipe, TrainingRun, parse_recipe
 from attnscope.training.data import prepare
 from attnscope.training.objectives import loss_and_hits, loss_sum

@@ -8,7 +8,7 @@ import torch
 
 from attnscope.errors import RecipeError
 from attnscope.nn import ModelConfig, build_transformer
-from attnscope.text.tokenizer import train_tokenizer
+from attnscope.text import train_tokenizer
 from attnscope.training import parse_recipe
 from attnscope.training.batches import (
     ExampleBatches,

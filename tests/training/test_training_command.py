@@ -12,7 +12,7 @@ import torch
 from attnscope.cli import train as command
 from attnscope.errors import LoadError, RecipeError
 from attnscope.models import load
-from attnscope.records.runs import Step
+from attnscope.records import Step
 from attnscope.training import find_recipe
 
 pytestmark = pytest.mark.slow

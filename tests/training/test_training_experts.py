@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from attnscope.records.runs import Step
+from attnscope.records import Step
 from attnscope.training import parse_recipe, train
 
 

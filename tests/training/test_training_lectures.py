@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from attnscope.models import load
-from attnscope.nn.scores import sites_with_spans
+from attnscope.nn import sites_with_spans
 from attnscope.paths import resources_folder
-from attnscope.records.runs import Evaluated
+from attnscope.records import Evaluated
 from attnscope.training import train
 
 RECIPES = resources_folder() / "recipes"

@@ -12,8 +12,8 @@ from attnscope import importance
 from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.models import Model
 from attnscope.models.inputs import picture_of_tokens
-from attnscope.nn.embedding_and_head import patch_numbers
-from attnscope.records.maps import Picture
+from attnscope.nn import patch_numbers
+from attnscope.records import Picture
 from attnscope.shapes import drawn_picture
 from attnscope.text.tasks import make_task
 from attnscope.training import Recipe, TrainingRun, parse_recipe

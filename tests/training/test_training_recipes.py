@@ -11,8 +11,7 @@ import pytest
 from attnscope.models import load
 from attnscope.models.inputs import picture_of_tokens
 from attnscope.paths import resources_folder
-from attnscope.records.runs import Evaluated, Finished, Step
-from attnscope.records.sites import labelled_head
+from attnscope.records import Evaluated, Finished, Step, labelled_head
 from attnscope.text.tasks import make_task
 from attnscope.trace import load_traces
 from attnscope.training import parse_recipe, read_run, train

@@ -7,7 +7,7 @@ import torch
 
 import attnscope as at
 from attnscope.errors import RecipeError
-from attnscope.records.runs import Started, Step
+from attnscope.records import Started, Step
 from attnscope.training import TrainingRun, parse_recipe, read_run, write_recipe
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ import torch
 
 from attnscope.errors import LoadError, RecipeError
 from attnscope.models import load, read_model_folder
-from attnscope.records.runs import Evaluated, Finished, Saved, Started, Step, TrainingEvent, Watched
+from attnscope.records import Evaluated, Finished, Saved, Started, Step, TrainingEvent, Watched
 from attnscope.trace import load_traces
 from attnscope.training import TrainingRun, parse_recipe, read_run, train
 from attnscope.training.run import Metrics, in_order, line_from_event, mend_metrics, read_metric_lines

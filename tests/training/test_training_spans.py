@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from attnscope.models import load
-from attnscope.nn.scores import sites_with_spans
-from attnscope.records.runs import Evaluated
+from attnscope.nn import sites_with_spans
+from attnscope.records import Evaluated
 from attnscope.training import parse_recipe, read_run, train
 from attnscope.viewmodels.training.run_curves import RunCurves
 

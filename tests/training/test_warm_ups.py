@@ -16,7 +16,7 @@ import torch
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.models import read_model_folder
-from attnscope.records.runs import Evaluated, Step
+from attnscope.records import Evaluated, Step
 from attnscope.training import TrainingRun, loop, parse_recipe, read_run, train, write_recipe
 from attnscope.training.batches import BatchMaker, batches_of_step
 from attnscope.training.begin import begin, first_batch

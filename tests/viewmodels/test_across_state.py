@@ -7,10 +7,7 @@ import numpy as np
 import pytest
 from session_samples import Desk, info, ref, state_of
 
-from attnscope.records.causes import InfluenceRow, InfluenceShown, ShowInfluence
-from attnscope.records.interventions import MakeUniform
-from attnscope.records.messages import Failed
-from attnscope.records.requests import StopWork
+from attnscope.records import Failed, InfluenceRow, InfluenceShown, MakeUniform, ShowInfluence, StopWork
 from attnscope.viewmodels.causes import across_layers
 from attnscope.viewmodels.causes.across_layers import number_words, tip_words
 

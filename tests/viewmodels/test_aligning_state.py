@@ -9,10 +9,16 @@ from aligning_samples import CELLS, HEADS, table
 from heads_fakes import make_table
 from session_samples import Desk, info, ref, state_of
 
-from attnscope.records.findings import AlignmentShown, GoldCell, GoldFiles, GoldPair, ShowAlignment
-from attnscope.records.messages import Failed
-from attnscope.records.tiles import LongMap
-from attnscope.records.tokens import Token
+from attnscope.records import (
+    AlignmentShown,
+    Failed,
+    GoldCell,
+    GoldFiles,
+    GoldPair,
+    LongMap,
+    ShowAlignment,
+    Token,
+)
 from attnscope.viewmodels.maps.aspect import Aspect, cell_of_words
 from attnscope.viewmodels.session.head_measures import statement_of, with_alignment
 

@@ -9,8 +9,7 @@ from session_samples import Desk, gates_off, info, ref
 
 from attnscope.fields import number
 from attnscope.questions import Question
-from attnscope.records.charts import Answer, Answered, Ask
-from attnscope.records.messages import Failed
+from attnscope.records import Answer, Answered, Ask, Failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,7 @@ from session_samples import Desk, ref
 
 from attnscope.errors import UserError
 from attnscope.figures.views.grid import weights_of_grid
-from attnscope.records.maps import HeadMap, SelfCheck
-from attnscope.records.tokens import Token, Tokens
+from attnscope.records import HeadMap, SelfCheck, Token, Tokens
 from attnscope.viewmodels.maps.aspect import (
     PLAIN,
     Aspect,

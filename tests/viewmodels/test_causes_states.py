@@ -7,20 +7,21 @@ import numpy as np
 import pytest
 from session_samples import SAMPLES, Desk, gates_off, info, ref, states_of
 
-from attnscope.records.causes import (
+from attnscope.records import (
     AttributeOutput,
     Attribution,
     Contribution,
+    Failed,
     OutputAttributed,
     PatchingNews,
     PatchMap,
     PatchTexts,
+    Request,
+    Sample,
+    StopWork,
     TextsPatched,
+    Token,
 )
-from attnscope.records.messages import Failed, Request
-from attnscope.records.models import Sample
-from attnscope.records.requests import StopWork
-from attnscope.records.tokens import Token
 from attnscope.viewmodels.causes.attribution_and_patching import (
     counterpart,
     end_of_change,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from session_samples import info, traced
 
-from attnscope.records.maps import (
+from attnscope.records import (
     BOTH,
     NEITHER,
     NO_TOKEN,
@@ -16,8 +16,11 @@ from attnscope.records.maps import (
     ONLY_A,
     ONLY_B,
     HeadMap,
+    HeadRef,
     SelfCheck,
+    Token,
     TokenAlignment,
+    TraceText,
     difference,
     levels_of,
     mean_abs_of,
@@ -25,9 +28,6 @@ from attnscope.records.maps import (
     on_slots,
     pooled_difference,
 )
-from attnscope.records.messages import TraceText
-from attnscope.records.sites import HeadRef
-from attnscope.records.tokens import Token
 from attnscope.viewmodels.compare.difference import (
     WAYS,
     Way,

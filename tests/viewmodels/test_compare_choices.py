@@ -7,7 +7,7 @@ from compare_fakes import CompareDesk
 from session_samples import gates_off, ref
 
 from attnscope.errors import LoadError
-from attnscope.records.maps import CompareTraces
+from attnscope.records import CompareTraces
 from attnscope.viewmodels.session.changes import Comparing
 from attnscope.viewmodels.session.file import SavedSession, session_bytes, session_from_bytes
 

@@ -7,11 +7,17 @@ import pytest
 from compare_fakes import CompareDesk
 from session_samples import gates_off, info, prediction, ref
 
-from attnscope.records.maps import CompareTraces
-from attnscope.records.messages import OPEN_MODEL, Failed, ModelLoaded, Progress, ShowHeads
-from attnscope.records.models import Sample
-from attnscope.records.outputs import OutputWritten
-from attnscope.records.tokens import Token
+from attnscope.records import (
+    OPEN_MODEL,
+    CompareTraces,
+    Failed,
+    ModelLoaded,
+    OutputWritten,
+    Progress,
+    Sample,
+    ShowHeads,
+    Token,
+)
 from attnscope.viewmodels.compare.difference import kl_words, most_apart, rows_of_both
 from attnscope.viewmodels.compare.sides import changes_words, companion, short_checkpoint
 

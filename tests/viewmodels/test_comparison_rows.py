@@ -1,7 +1,6 @@
 """What is read off an output for the window: labels of tokens."""
 
-from attnscope.records.outputs import NOT_MEANT, Candidate, Comparison, Output, Prediction
-from attnscope.records.tokens import Token
+from attnscope.records import NOT_MEANT, Candidate, Comparison, Output, Prediction, Token
 from attnscope.viewmodels.compare.difference import labels_text, most_changed_position, token_labels
 
 WORDS = tuple(Token(id=i, piece=piece) for i, piece in enumerate(("<s>", "the", "red", "lamp", ".")))

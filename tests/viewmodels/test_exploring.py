@@ -2,7 +2,7 @@
 
 from session_samples import Desk
 
-from attnscope.records.messages import Failed
+from attnscope.records import Failed
 from attnscope.viewmodels.session.opening import open_and_explore
 from attnscope.viewmodels.view_state import ViewState
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from session_samples import info
 
-from attnscope.records.models import Sample
+from attnscope.records import Sample
 from attnscope.training import parse_recipe
 from attnscope.viewmodels.training.recipe_text import finetune_recipe, why_not_finetune
 

@@ -6,8 +6,7 @@ import pytest
 from heads_fakes import make_cards, make_table
 from session_samples import Desk, info, state_of
 
-from attnscope.records.findings import Findings, HeadsMeasured, MeasureHeads, MeasuringNews
-from attnscope.records.messages import Failed, ModelLoaded
+from attnscope.records import Failed, Findings, HeadsMeasured, MeasureHeads, MeasuringNews, ModelLoaded
 
 
 class Looked:

@@ -2,8 +2,7 @@
 
 from generation_samples import HEAD, WORDS, WritingDesk, tree, written_tokens
 
-from attnscope.records.messages import Failed, HeadsShown, ShowHeads
-from attnscope.records.outputs import WRITTEN_TRACE, WriteSettings
+from attnscope.records import WRITTEN_TRACE, Failed, HeadsShown, ShowHeads, WriteSettings
 from attnscope.widgets.explore.beam_view import place_nodes
 from attnscope.widgets.explore.generation_panel import place_of_chosen, tree_sentence, writing_summary
 

@@ -7,8 +7,7 @@ from graph_samples import graph
 from session_samples import Desk, states_of
 from told import names_told
 
-from attnscope.records.causes import AttentionGraph, GraphEdge, GraphShown, ShowGraph
-from attnscope.records.messages import Failed
+from attnscope.records import AttentionGraph, Failed, GraphEdge, GraphShown, ShowGraph
 from attnscope.viewmodels.causes.across_layers import node_words
 
 

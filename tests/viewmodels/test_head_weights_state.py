@@ -4,19 +4,20 @@ import numpy as np
 import pytest
 from session_samples import Desk, ref, state_of
 
-from attnscope.records.measures import (
+from attnscope.records import (
     CircuitKind,
     HeadCircuit,
     HeadWeightsFound,
+    Request,
     ShowWeights,
+    Site,
     SiteSpectrum,
+    Stack,
+    Token,
     TokenPair,
     WeightPart,
     WeightsShown,
 )
-from attnscope.records.messages import Request
-from attnscope.records.sites import Site, Stack
-from attnscope.records.tokens import Token
 from attnscope.viewmodels.heads.tabs import n_dimensions, sameness_words
 
 SITE = Site(stack="encoder", layer=0, n_heads=2, n_kv_heads=2)

@@ -6,17 +6,18 @@ import pytest
 from heads_fakes import HeadsDesk
 from session_samples import ref
 
-from attnscope.records.findings import (
+from attnscope.records import (
     CardShown,
+    Failed,
     Findings,
+    HeadCard,
     HeadsMeasured,
     MeasureHeads,
     MeasuringNews,
     ShowCard,
+    StopWork,
+    TellingText,
 )
-from attnscope.records.measures import HeadCard, TellingText
-from attnscope.records.messages import Failed
-from attnscope.records.requests import StopWork
 
 
 @pytest.fixture

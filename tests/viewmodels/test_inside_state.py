@@ -8,9 +8,7 @@ from inside_samples import inside
 from session_samples import Desk, info, ref, state_of
 
 from attnscope.counting import short_words
-from attnscope.records.maps import InsideShown, ShowInside
-from attnscope.records.messages import Failed
-from attnscope.records.tokens import Token
+from attnscope.records import Failed, InsideShown, ShowInside, Token
 from attnscope.viewmodels.causes.inside import STEPS, rest_words, step_words, title_words
 from attnscope.viewmodels.maps.aspect import Aspect
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from attnscope.records.messages import Failed, ModelSaved, OpenRun, Progress
-from attnscope.records.requests import Reply, Request, StopWork
+from attnscope.records import Failed, ModelSaved, OpenRun, Progress, Reply, Request, StopWork
 from attnscope.viewmodels.query import Job, Requests
 
 REQUEST = OpenRun(number=0, folder="a")

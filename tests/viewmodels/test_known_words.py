@@ -7,8 +7,7 @@ from functools import cache
 import pytest
 from session_samples import Desk, info
 
-from attnscope.records.models import Sample
-from attnscope.records.tokens import Tokens
+from attnscope.records import Sample, Tokens
 from attnscope.viewmodels.session.opening import stage_of
 from attnscope.viewmodels.session.typed_text import (
     begun_word,

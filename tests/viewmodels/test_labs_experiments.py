@@ -5,17 +5,19 @@ from typing import Any
 from session_samples import Desk, state_of
 from told import names_told
 
-from attnscope.records.experiments import (
+from attnscope.records import (
     CollapseFinding,
     CollapseQuestion,
     ExperimentNews,
+    Failed,
     GradientFinding,
     GradientQuestion,
+    ModelLoaded,
+    Request,
     RunExperiment,
+    StopWork,
     WarmupQuestion,
 )
-from attnscope.records.messages import Failed, ModelLoaded, Request
-from attnscope.records.requests import StopWork
 from attnscope.viewmodels.labs.controls import MAX_KEPT
 
 

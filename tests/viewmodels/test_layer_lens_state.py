@@ -8,9 +8,7 @@ from lens_samples import table
 from session_samples import Desk, gates_off, ref, state_of
 from told import names_told
 
-from attnscope.records.causes import LensShown, ShowLens
-from attnscope.records.interventions import MakeUniform
-from attnscope.records.messages import Failed
+from attnscope.records import Failed, LensShown, MakeUniform, ShowLens
 from attnscope.viewmodels.causes.across_layers import (
     cell_sentences,
     cell_share,

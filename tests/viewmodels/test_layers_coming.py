@@ -5,7 +5,7 @@ from dataclasses import replace
 from long_fakes import HEAD, long_map
 from session_samples import Desk, info, traced
 
-from attnscope.records.messages import Failed, Progress, TraceText
+from attnscope.records import Failed, Progress, TraceText
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.states import WorkState, watch_session

@@ -7,13 +7,13 @@ import pytest
 from long_fakes import HEAD, answer, long_map, tile_for
 from told import names_told
 
-from attnscope.records.messages import Ready
-from attnscope.records.sites import HeadRef
-from attnscope.records.tiles import (
+from attnscope.records import (
     CellRead,
     CellReading,
     EdgesShown,
+    HeadRef,
     ReadCell,
+    Ready,
     ShowEdges,
     ShowTile,
     StrongEdges,

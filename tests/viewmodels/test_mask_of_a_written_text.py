@@ -2,7 +2,7 @@
 
 from session_samples import Desk, traced
 
-from attnscope.records.messages import TraceText
+from attnscope.records import TraceText
 from attnscope.viewmodels.session.masking import MaskState
 
 

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from session_samples import Desk, info
 
-from attnscope.records.interventions import UseMask, mask_of
-from attnscope.records.messages import ModelLoaded
-from attnscope.records.tokens import Token
+from attnscope.records import ModelLoaded, Token, UseMask, mask_of
 from attnscope.viewmodels.session.file import SavedSession, session_bytes, session_from_bytes
 from attnscope.viewmodels.session.masking import PRESETS, MaskState, graph_text, preset_cells, sentences_of
 from attnscope.viewmodels.session.scripts import Shown, command_line, python_script

@@ -7,28 +7,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnscope.records.messages import (
+from attnscope.records import (
+    Evaluated,
     Failed,
+    Finished,
+    FollowRun,
+    HeadRef,
     OpenRun,
+    OpenRuns,
     Request,
+    RunLines,
+    RunMark,
+    RunNews,
     RunOpened,
+    RunsOpened,
+    RunSummary,
+    RunWriter,
+    Site,
     StartTraining,
     TraceText,
     TrainingNews,
 )
-from attnscope.records.runs import (
-    Evaluated,
-    Finished,
-    FollowRun,
-    OpenRuns,
-    RunLines,
-    RunMark,
-    RunNews,
-    RunsOpened,
-    RunSummary,
-    RunWriter,
-)
-from attnscope.records.sites import HeadRef, Site
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.watch import LIVE_INTERVAL_S

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 from session_samples import Desk, info, ref, state_of
 
-from attnscope.records.maps import Picture, PictureShown, ShowPicture
-from attnscope.records.messages import Request
+from attnscope.records import Picture, PictureShown, Request, ShowPicture
 
 
 def test_that_another_picture_of_as_many_patches_is_not_taken_for_the_one_that_was_traced() -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attnscope.records.maps import PositionTable
+from attnscope.records import PositionTable
 from attnscope.widgets.positions.page import position_point
 
 

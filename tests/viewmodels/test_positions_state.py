@@ -5,9 +5,15 @@ import pytest
 from session_samples import state_of
 from told import names_told
 
-from attnscope.records.maps import PositionTable
-from attnscope.records.messages import Failed, ModelLoaded, PositionsShown, Request, ShowPositions
-from attnscope.records.models import ModelInfo
+from attnscope.records import (
+    Failed,
+    ModelInfo,
+    ModelLoaded,
+    PositionsShown,
+    PositionTable,
+    Request,
+    ShowPositions,
+)
 
 INFO = ModelInfo(
     name="tiny",

@@ -8,9 +8,16 @@ from session_samples import info
 
 from attnscope.counting import short_number, time_left
 from attnscope.figures.charts import csv_of_curves, pruning_chart
-from attnscope.records.importance import CurveMeasured, CurvesNews, HeadScore, Importance, MeasureCurves
-from attnscope.records.messages import Failed, ModelLoaded
-from attnscope.records.requests import StopWork
+from attnscope.records import (
+    CurveMeasured,
+    CurvesNews,
+    Failed,
+    HeadScore,
+    Importance,
+    MeasureCurves,
+    ModelLoaded,
+    StopWork,
+)
 from attnscope.viewmodels.heads.pruning import PointRef, grouped, pruning_label
 from attnscope.widgets.heads.pruning_view import metric_words, taken_words
 

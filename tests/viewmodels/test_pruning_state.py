@@ -7,17 +7,18 @@ from pruning_samples import GATES, REPORT
 from session_samples import state_of
 from told import names_told
 
-from attnscope.records.importance import (
+from attnscope.records import (
+    Failed,
     ForgetPruned,
+    Gates,
     ModelSize,
+    Progress,
     PrunedSaved,
     PruningTried,
     SavePruned,
     SpeedChange,
     TryPruning,
 )
-from attnscope.records.messages import Failed, Progress
-from attnscope.records.sites import Gates
 from attnscope.viewmodels.heads.pruning import (
     folded_sentence,
     outcome_words,

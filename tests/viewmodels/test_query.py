@@ -1,7 +1,6 @@
 """One question for what is looked at: asked once, the newest answer counts."""
 
-from attnscope.records.messages import Failed, ModelSaved, OpenRun, Progress
-from attnscope.records.requests import Request
+from attnscope.records import Failed, ModelSaved, OpenRun, Progress, Request
 from attnscope.viewmodels.query import Query, Requests
 
 

@@ -5,8 +5,7 @@ import dataclasses
 import pytest
 from session_samples import info, ref
 
-from attnscope.records.interventions import RemoveEdge
-from attnscope.records.sites import Gates
+from attnscope.records import Gates, RemoveEdge
 from attnscope.viewmodels.session.changes import Setting, possible
 
 CHANGES = {

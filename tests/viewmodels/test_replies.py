@@ -2,8 +2,7 @@
 
 import pytest
 
-from attnscope.records.messages import Failed, ModelSaved, Ready
-from attnscope.records.requests import Reply
+from attnscope.records import Failed, ModelSaved, Ready, Reply
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.states import MOST_PARTS, Replies
 

@@ -8,12 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnscope.records.messages import Failed, Request
-from attnscope.records.plans import Pace, PlanRecipe, PresetRow, PresetsShown, Published, RecipePlanned
-from attnscope.records.runs import (
+from attnscope.records import (
     Evaluated,
+    Failed,
     FollowRun,
     OpenRuns,
+    Pace,
+    PlanRecipe,
+    PresetRow,
+    PresetsShown,
+    Published,
+    RecipePlanned,
+    Request,
     RunLines,
     RunMark,
     RunNews,
@@ -199,7 +205,7 @@ def test_that_shown_runs_are_followed_one_at_a_time_and_their_curves_grow(room: 
 
 
 def test_that_a_run_of_another_process_is_followed_and_start_waits(room: Room) -> None:
-    from attnscope.records.messages import OpenRun, RunOpened
+    from attnscope.records import OpenRun, RunOpened
 
     room.state.reading.open("/runs/live")
     number = room.newest(OpenRun).number

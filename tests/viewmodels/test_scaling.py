@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnscope.figures.charts import scaling_charts
-from attnscope.records.runs import RunLines, RunSummary
+from attnscope.records import RunLines, RunSummary
 from attnscope.viewmodels.training.recipe_text import without_shared_parts
 from attnscope.viewmodels.training.runs_compared import (
     SCALES,

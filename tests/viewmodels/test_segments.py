@@ -7,9 +7,7 @@ import pytest
 from session_samples import Desk, head_map, ref, tokens
 
 from attnscope.figures.raster import NO_DATA, NOT_ALLOWED, codes_from_grid
-from attnscope.records.maps import HeadMap, SiteGrid
-from attnscope.records.sites import Site
-from attnscope.records.tokens import Token
+from attnscope.records import HeadMap, Site, SiteGrid, Token
 from attnscope.viewmodels.maps.aspect import (
     BLOCKS,
     Aspect,

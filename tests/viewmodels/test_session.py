@@ -7,21 +7,23 @@ import pytest
 from session_samples import SAMPLES, Desk, gates_off, head_map, info, ref, tokens, traced
 
 from attnscope.errors import UserError
-from attnscope.records.messages import (
+from attnscope.records import (
+    NO_GATES,
     TRAINING_MODEL,
     Failed,
     HeadsShown,
     LoadModel,
+    ModelInfo,
     ModelLoaded,
     ModelSaved,
     Progress,
     Ready,
+    Sample,
     SaveModel,
     ShowHeads,
+    Site,
     TrainingNews,
 )
-from attnscope.records.models import ModelInfo, Sample
-from attnscope.records.sites import NO_GATES, Site
 from attnscope.viewmodels.session.changes import Setting
 
 

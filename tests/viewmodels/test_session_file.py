@@ -9,7 +9,7 @@ from session_samples import Desk, gates_off, ref
 
 from attnscope import paths
 from attnscope.errors import LoadError
-from attnscope.records.interventions import CopyPattern, RemoveEdge
+from attnscope.records import CopyPattern, RemoveEdge
 from attnscope.viewmodels.maps.aspect import Aspect
 from attnscope.viewmodels.session.changes import Setting, every_head
 from attnscope.viewmodels.session.file import (

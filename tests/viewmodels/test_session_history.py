@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from session_samples import Desk, gates_off, info, ref
 
-from attnscope.records.messages import ModelLoaded
-from attnscope.records.sites import NO_GATES, Gates, HeadRef
+from attnscope.records import NO_GATES, Gates, HeadRef, ModelLoaded
 from attnscope.viewmodels.session.changes import Change, Comparing, Setting, SideChoice
 from attnscope.viewmodels.session.typed_text import is_written_over
 from attnscope.widgets.window.main_window import unseen_words
@@ -78,7 +77,7 @@ def test_that_a_drag_has_one_trace_on_its_way_and_ends_on_the_last_value():
 
 
 def test_that_a_drag_goes_on_after_a_trace_has_failed():
-    from attnscope.records.messages import Failed
+    from attnscope.records import Failed
 
     desk = Desk().open()
     desk.session.head_changes.set_gate(ref(0, 0), 0.9)

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from session_samples import SAMPLES, Desk, info
 
-from attnscope.records.messages import LoadModel, ModelLoaded
-from attnscope.records.models import Sample
+from attnscope.records import LoadModel, ModelLoaded, Sample
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.opening import stage_of
 from attnscope.viewmodels.session.state import Session

@@ -9,11 +9,20 @@ from session_samples import Desk, info, measures, prediction, ref
 from told import names_told
 
 from attnscope.counting import below_text, probability_text
-from attnscope.records.maps import HeadMeasures, SiteGrid
-from attnscope.records.messages import Failed, Ready
-from attnscope.records.outputs import Candidate, Comparison, Output, Prediction
-from attnscope.records.sites import Site
-from attnscope.records.tokens import Token, Tokens, told_apart
+from attnscope.records import (
+    Candidate,
+    Comparison,
+    Failed,
+    HeadMeasures,
+    Output,
+    Prediction,
+    Ready,
+    Site,
+    SiteGrid,
+    Token,
+    Tokens,
+    told_apart,
+)
 from attnscope.viewmodels.compare.difference import (
     candidate_rows,
     kind_words,

@@ -11,8 +11,7 @@ import pytest
 
 from attnscope import paths
 from attnscope.errors import RecipeError, UserError
-from attnscope.records.messages import Request
-from attnscope.records.runs import OpenRuns
+from attnscope.records import OpenRuns, Request
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.states import WorkState, watch_sweep
 from attnscope.viewmodels.training.state import TrainingState

@@ -4,17 +4,18 @@ import numpy as np
 from session_samples import state_of
 from token_lab_samples import replay_of_ab, table
 
-from attnscope.records.messages import Failed, ModelLoaded
-from attnscope.records.requests import StopWork
-from attnscope.records.tokenizers import (
+from attnscope.records import (
     CompareTokenizers,
+    Failed,
     FindPieces,
+    ModelLoaded,
     PiecesFound,
     ReplaySplits,
     ShowPiece,
     ShowVocabulary,
     SpellText,
     SplitsReplayed,
+    StopWork,
     TokenizerRow,
     TokenizersNews,
     VocabularyShown,

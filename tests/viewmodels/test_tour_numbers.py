@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from session_samples import Desk, measures, ref
 
-from attnscope.records.maps import HeadMap
-from attnscope.records.tokens import Token
+from attnscope.records import HeadMap, Token
 from attnscope.viewmodels.tours.touring import number_named
 from attnscope.viewmodels.tours.tours import Spot
 

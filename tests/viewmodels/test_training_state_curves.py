@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnscope.records.runs import Evaluated, Finished, Saved, Started, Step
+from attnscope.records import Evaluated, Finished, Saved, Started, Step
 from attnscope.viewmodels.training.run_curves import (
     CurveData,
     RunAxis,

@@ -8,18 +8,21 @@ from told import names_told
 from training_fakes import Clock, started, steps
 
 from attnscope.paths import resources_folder
-from attnscope.records.messages import (
+from attnscope.records import (
     ControlTraining,
     Failed,
+    Finished,
     OpenRun,
     Progress,
     Ready,
     Request,
     RunOpened,
+    Saved,
+    SaveFailed,
     StartTraining,
+    TrainingEvent,
     TrainingNews,
 )
-from attnscope.records.runs import Finished, Saved, SaveFailed, TrainingEvent
 from attnscope.training.parts import SchedulePart
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.state import TrainingState

@@ -7,19 +7,23 @@ import numpy as np
 import pytest
 from training_fakes import Clock, started, steps, traced
 
-from attnscope.records.maps import SiteGrid
-from attnscope.records.messages import (
+from attnscope.records import (
     TRAINING_MODEL,
     Failed,
+    Finished,
+    HeadRef,
+    OutputWritten,
     Request,
     RunOpened,
+    Saved,
+    Site,
+    SiteGrid,
+    Stack,
     StartTraining,
     TraceText,
     TrainingNews,
+    Watched,
 )
-from attnscope.records.outputs import OutputWritten
-from attnscope.records.runs import Finished, Saved, Watched
-from attnscope.records.sites import HeadRef, Site, Stack
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.watch import LIVE_INTERVAL_S, PLAY_INTERVAL_S, telling_head, telling_stack

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from session_samples import Desk, info, ref, states_of, traced
 
-from attnscope.records.messages import Failed, Traced, TraceText
+from attnscope.records import Failed, Traced, TraceText
 from attnscope.viewmodels.maps.aspect import sides_of_site, with_room
 
 

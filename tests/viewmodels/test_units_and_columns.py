@@ -11,11 +11,15 @@ from session_samples import info
 
 from attnscope.analysis.roles import head_card
 from attnscope.figures.charts import pruning_chart
-from attnscope.records.findings import Findings, HeadsMeasured
-from attnscope.records.importance import MetricName
-from attnscope.records.measures import MEASURE_NAMES, Estimate
-from attnscope.records.messages import ModelLoaded
-from attnscope.records.sites import KeyKind
+from attnscope.records import (
+    MEASURE_NAMES,
+    Estimate,
+    Findings,
+    HeadsMeasured,
+    KeyKind,
+    MetricName,
+    ModelLoaded,
+)
 from attnscope.viewmodels.session.head_measures import cell_tip, estimate_text
 
 

@@ -8,10 +8,18 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, states_of
 
-from attnscope.records.experiments import BleuQuestion, GradientQuestion, ModifyQuestion
-from attnscope.records.findings import MeasureHeads, MeasuringNews
-from attnscope.records.messages import LoadModel, ModelLoaded, Progress, Request
-from attnscope.records.requests import StopWork
+from attnscope.records import (
+    BleuQuestion,
+    GradientQuestion,
+    LoadModel,
+    MeasureHeads,
+    MeasuringNews,
+    ModelLoaded,
+    ModifyQuestion,
+    Progress,
+    Request,
+    StopWork,
+)
 from attnscope.viewmodels.states import WorkState, experiment_jobs, watch_heads, watch_session
 from attnscope.widgets.window.bars import WorkLine
 

@@ -10,14 +10,7 @@ from pytestqt.qtbot import QtBot
 from session_samples import Desk, states_of
 
 from attnscope.figures.colours import DARK, LIGHT
-from attnscope.records.causes import (
-    METHODS,
-    GraphShown,
-    InfluenceRow,
-    InfluenceShown,
-    ShowGraph,
-    ShowInfluence,
-)
+from attnscope.records import METHODS, GraphShown, InfluenceRow, InfluenceShown, ShowGraph, ShowInfluence
 from attnscope.viewmodels.states import States
 from attnscope.widgets.causes.across_view import AcrossPanel
 from attnscope.widgets.theme import apply_theme

@@ -14,8 +14,7 @@ from attnscope.figures.export import render
 from attnscope.figures.paint_tiles import MapPart, part_layout, part_rect
 from attnscope.figures.spec import BASE_PT, FigureSpec
 from attnscope.figures.views.head import HeadFigure
-from attnscope.records.findings import AlignmentShown, GoldCell, ShowAlignment
-from attnscope.records.tiles import MapTile
+from attnscope.records import AlignmentShown, GoldCell, MapTile, ShowAlignment
 from attnscope.widgets.explore.head_panel import AlignmentBar
 from attnscope.widgets.explore.head_view import HeadView
 

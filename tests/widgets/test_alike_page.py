@@ -8,10 +8,16 @@ from pytestqt.qtbot import QtBot
 from session_samples import state_of
 
 from attnscope.figures.colours import DARK, LIGHT
-from attnscope.records.measures import CompareHeads, ComparingNews, HeadPairs, HeadsCompared
-from attnscope.records.messages import Failed, ModelLoaded
-from attnscope.records.requests import StopWork
-from attnscope.records.sites import HeadRef
+from attnscope.records import (
+    CompareHeads,
+    ComparingNews,
+    Failed,
+    HeadPairs,
+    HeadRef,
+    HeadsCompared,
+    ModelLoaded,
+    StopWork,
+)
 from attnscope.widgets.heads.page import SHARE_ROLE
 from attnscope.widgets.heads.tabs import AlikePage
 from attnscope.widgets.theme import apply_theme

@@ -12,8 +12,7 @@ from session_samples import Desk
 
 from attnscope.fields import line, number, one_of, switch
 from attnscope.questions import QUESTIONS, Question
-from attnscope.records.charts import Answer, Answered, Ask, CellMap, Chart, NumberTable, Series
-from attnscope.records.messages import Failed
+from attnscope.records import Answer, Answered, Ask, CellMap, Chart, Failed, NumberTable, Series
 from attnscope.widgets.explore.ask_panel import AskPanel, _WalkedEdit, ask_offers
 from attnscope.widgets.form_parts import ChoiceButton
 from attnscope.widgets.labs.cells_and_tables import TextTable

@@ -10,18 +10,18 @@ from session_samples import Desk, ref, states_of
 
 from attnscope.figures.cause_maps import attribution_cells
 from attnscope.figures.colours import DARK, LIGHT
-from attnscope.records.causes import (
+from attnscope.records import (
     AttributeOutput,
     Attribution,
+    Candidate,
     Contribution,
     OutputAttributed,
     PatchMap,
     PatchTexts,
+    Request,
     TextsPatched,
+    Token,
 )
-from attnscope.records.messages import Request
-from attnscope.records.outputs import Candidate
-from attnscope.records.tokens import Token
 from attnscope.widgets.causes.causes_view import CausesPanel
 from attnscope.widgets.theme import apply_theme
 

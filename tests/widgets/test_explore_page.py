@@ -9,10 +9,7 @@ from PySide6.QtGui import QGuiApplication
 from session_samples import SAMPLES, Desk, info, ref, states_of, tokens, traced
 
 from attnscope.figures.colours import DARK
-from attnscope.records.charts import Answer, NumberTable
-from attnscope.records.models import Sample
-from attnscope.records.sites import NO_GATES, Site, tokens_of_site
-from attnscope.records.tokens import Tokens
+from attnscope.records import NO_GATES, Answer, NumberTable, Sample, Site, Tokens, tokens_of_site
 from attnscope.viewmodels.compare.difference import Segment
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.state import Session, SessionChanges

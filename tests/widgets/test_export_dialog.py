@@ -15,7 +15,7 @@ from attnscope.figures.export import save
 from attnscope.figures.figure_file import read_figure_file
 from attnscope.figures.file_names import ENDINGS
 from attnscope.figures.views.panels import PanelsFigure
-from attnscope.records.messages import LoadModel, SaveModel
+from attnscope.records import LoadModel, SaveModel
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.export.dialog import ExportDialog, KeptChoices
 from attnscope.widgets.export.figures_offered import current_figure, offered_figures

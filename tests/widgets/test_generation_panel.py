@@ -8,9 +8,7 @@ from PySide6.QtCore import Qt
 from session_samples import states_of
 
 from attnscope.figures.colours import COLOUR_MAPS, DARK, LIGHT, contrast
-from attnscope.records.messages import Failed
-from attnscope.records.outputs import Candidate, WriteSettings
-from attnscope.records.tokens import Token
+from attnscope.records import Candidate, Failed, Token, WriteSettings
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight, ViewState
 from attnscope.widgets.explore.generation_panel import (
     _INKS,

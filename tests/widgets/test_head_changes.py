@@ -5,7 +5,7 @@ from PySide6.QtCore import Qt
 from session_samples import Desk, ref
 
 from attnscope.figures.paint_map import weight_text
-from attnscope.records.interventions import MakeUniform, RemoveEdge
+from attnscope.records import MakeUniform, RemoveEdge
 from attnscope.viewmodels.session.changes import knocked_out
 from attnscope.viewmodels.view_state import Cell
 from attnscope.widgets.explore.head_panel import head_menu

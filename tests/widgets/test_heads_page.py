@@ -11,8 +11,7 @@ from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import DARK
-from attnscope.records.findings import CardShown, MeasureHeads, MeasuringNews, ShowCard
-from attnscope.records.measures import HeadCard, TellingText
+from attnscope.records import CardShown, HeadCard, MeasureHeads, MeasuringNews, ShowCard, TellingText
 from attnscope.viewmodels.session.opening import Placeholder
 from attnscope.widgets.heads.page import HeadsPage, bar_shares
 from attnscope.widgets.labels import PlainLabel

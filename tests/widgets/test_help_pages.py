@@ -12,7 +12,7 @@ from attnscope.fields import fields_of
 from attnscope.labs import LABS
 from attnscope.paths import resources_folder
 from attnscope.questions import QUESTIONS
-from attnscope.records.measures import CORPUS_MEASURES
+from attnscope.records import CORPUS_MEASURES
 from attnscope.viewmodels.help_pages import (
     HELP_OF_DIALOGS,
     HELP_OF_VIEWS,

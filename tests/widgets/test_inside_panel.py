@@ -15,7 +15,7 @@ from attnscope import Caption
 from attnscope.figures.colours import DARK, LIGHT
 from attnscope.figures.export import render, suggested_name
 from attnscope.figures.views.inside import MAX_PLAIN, InsideFigure, InsidePart, inside_layout, pooled
-from attnscope.records.maps import InsideShown, ShowInside
+from attnscope.records import InsideShown, ShowInside
 from attnscope.viewmodels.causes.inside import STEPS
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.head_panel import HeadPanel

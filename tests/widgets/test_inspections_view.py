@@ -12,9 +12,14 @@ from attnscope.figures.charts import inspection_charts
 from attnscope.figures.export import render
 from attnscope.figures.paint_chart import field_words
 from attnscope.figures.spec import FigureSpec
-from attnscope.records.charts import ChartField
-from attnscope.records.messages import Request
-from attnscope.records.runs import UPDATE_BINS, InspectionHistory, InspectionsShown, ShowInspections
+from attnscope.records import (
+    UPDATE_BINS,
+    ChartField,
+    InspectionHistory,
+    InspectionsShown,
+    Request,
+    ShowInspections,
+)
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.opening import Recents
 from attnscope.viewmodels.training.run_curves import (

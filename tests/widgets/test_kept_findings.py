@@ -14,7 +14,7 @@ from attnscope.labs import LABS, Lab
 from attnscope.labs import findings as kept_module
 from attnscope.labs.findings import TRANSLATOR, kept_findings
 from attnscope.models import load
-from attnscope.records.experiments import (
+from attnscope.records import (
     DISTANCES,
     BleuFinding,
     DelayFinding,
@@ -25,14 +25,14 @@ from attnscope.records.experiments import (
     ProbeFinding,
     Question,
     ReachFinding,
+    Request,
     StepsFinding,
     StoreFinding,
     TuneFinding,
     WarmupFinding,
     WritingFinding,
+    of_group,
 )
-from attnscope.records.messages import Request
-from attnscope.records.modifications import of_group
 from attnscope.workers.experiments import translating_pairs, work_on
 from attnscope.workers.experiments.delaying import DelayCourse
 from attnscope.workers.experiments.writing_lengths import WritingCourse

@@ -15,9 +15,7 @@ from attnscope.figures.colours import DARK
 from attnscope.figures.export import save
 from attnscope.labs import LABS, LabEntry
 from attnscope.labs.cost import MEASURED, CostPoint
-from attnscope.records.experiments import ExperimentNews, GradientCurve, GradientFinding, RunExperiment
-from attnscope.records.messages import Request
-from attnscope.records.requests import StopWork
+from attnscope.records import ExperimentNews, GradientCurve, GradientFinding, Request, RunExperiment, StopWork
 from attnscope.settings import Settings
 from attnscope.viewmodels.session.file import LookSaved
 from attnscope.viewmodels.states import LabStates

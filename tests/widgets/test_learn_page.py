@@ -13,8 +13,7 @@ from PySide6.QtWidgets import QLabel
 
 from attnscope.app import Program
 from attnscope.crash import CrashLog
-from attnscope.records.messages import LoadModel, StartTraining
-from attnscope.records.plans import Pace, PlanRecipe, RecipePlanned
+from attnscope.records import LoadModel, Pace, PlanRecipe, RecipePlanned, StartTraining
 from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, settings_from_json, settings_to_json
 from attnscope.widgets.window.places import RichText, html_of, with_numbers
 

@@ -16,8 +16,14 @@ from training_fakes import started, steps
 
 from attnscope import paths
 from attnscope.app import Leaving, ask_to_leave, bring_draft_back, keep_draft
-from attnscope.records.messages import ControlTraining, StartTraining, TrainingNews
-from attnscope.records.runs import Finished, SaveFailed, TrainingEvent
+from attnscope.records import (
+    ControlTraining,
+    Finished,
+    SaveFailed,
+    StartTraining,
+    TrainingEvent,
+    TrainingNews,
+)
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.opening import Recents
 from attnscope.viewmodels.training.state import TrainingState

@@ -11,8 +11,7 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
 from attnscope.app import Program
 from attnscope.crash import CrashLog
 from attnscope.kept_models import kept_names
-from attnscope.records.messages import Ready, StartTraining
-from attnscope.records.runs import InspectionsShown, OpenRuns, RunsOpened, ShowInspections
+from attnscope.records import InspectionsShown, OpenRuns, Ready, RunsOpened, ShowInspections, StartTraining
 from attnscope.settings import Settings, StartOptions
 from attnscope.training.summaries import RunsReader
 from attnscope.training.techniques import InspectionsReader

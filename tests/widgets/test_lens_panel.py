@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from session_samples import Desk, state_of
 
 from attnscope.figures.colours import DARK, LIGHT
-from attnscope.records.causes import LensShown, ShowLens
+from attnscope.records import LensShown, ShowLens
 from attnscope.widgets.causes.lens_view import LensPanel
 from attnscope.widgets.form_parts import FormulaLabel
 from attnscope.widgets.theme import apply_theme

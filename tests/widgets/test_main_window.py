@@ -19,7 +19,7 @@ from session_samples import Desk, info, ref, states_of
 
 from attnscope.errors import UserError
 from attnscope.figures.colours import DARK, LIGHT, contrast
-from attnscope.records.messages import Failed, LoadModel, Ready
+from attnscope.records import Failed, LoadModel, Ready
 from attnscope.settings import Settings, settings_from_json, settings_to_json
 from attnscope.viewmodels.view_state import THEME_NAMES
 from attnscope.widgets.actions import ACTIONS

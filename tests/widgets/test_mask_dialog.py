@@ -5,7 +5,7 @@ from PySide6.QtCore import Qt
 from session_samples import Desk, info, ref, states_of
 
 from attnscope.figures.colours import DARK
-from attnscope.records.interventions import UseMask
+from attnscope.records import UseMask
 from attnscope.settings import Settings
 from attnscope.widgets.dialogs import dialog_of
 from attnscope.widgets.explore.mask_dialog import MaskDialog

@@ -8,7 +8,7 @@ import pytest
 from session_samples import Desk, info
 
 from attnscope.paths import resources_folder
-from attnscope.records.interventions import UseMask, mask_of
+from attnscope.records import UseMask, mask_of
 from attnscope.viewmodels.session.changes import in_words
 from attnscope.viewmodels.session.masking import MaskState
 from attnscope.viewmodels.view_state import ViewState

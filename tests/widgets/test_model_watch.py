@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from session_samples import Desk, info
 
-from attnscope.records.messages import ModelLoaded
+from attnscope.records import ModelLoaded
 from attnscope.widgets.window import main_window as model_watch
 from attnscope.widgets.window.main_window import ModelWatch, stamp_of
 

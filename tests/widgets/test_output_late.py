@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from session_samples import Desk, info, traced
 
-from attnscope.records.messages import Failed, TraceText
-from attnscope.records.outputs import OutputWritten
+from attnscope.records import Failed, OutputWritten, TraceText
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.output_panel import OutputPanel
 from attnscope.widgets.labels import PlainLabel

@@ -10,7 +10,7 @@ from session_samples import Desk, info, states_of
 
 from attnscope.figures.colours import DARK
 from attnscope.figures.paint_cells import layout_cells
-from attnscope.records.causes import (
+from attnscope.records import (
     METHODS,
     AttributeOutput,
     Attribution,
@@ -18,12 +18,12 @@ from attnscope.records.causes import (
     InfluenceRow,
     InfluenceShown,
     OutputAttributed,
+    Picture,
+    Request,
     ShowInfluence,
+    StopWork,
+    Token,
 )
-from attnscope.records.maps import Picture
-from attnscope.records.messages import Request
-from attnscope.records.requests import StopWork
-from attnscope.records.tokens import Token
 from attnscope.widgets.causes.across_view import AcrossPanel
 from attnscope.widgets.causes.causes_view import CausesPanel
 from attnscope.widgets.theme import apply_theme

@@ -34,9 +34,7 @@ from attnscope.figures.views.picture import (
     picture_layout,
 )
 from attnscope.models.huggingface.inputs import Preparation, prepared_pixels, seen_pixels
-from attnscope.records.maps import HeadMap, Picture, PictureShown, ShowPicture
-from attnscope.records.sites import HeadRef
-from attnscope.records.tokens import Token
+from attnscope.records import HeadMap, HeadRef, Picture, PictureShown, ShowPicture, Token
 from attnscope.viewmodels.session.scripts import scripts_now
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.head_panel import HeadPanel

@@ -12,9 +12,15 @@ from pytestqt.qtbot import QtBot
 from session_samples import state_of
 
 from attnscope.figures.colours import lut, palette
-from attnscope.records.maps import PositionTable
-from attnscope.records.messages import Failed, ModelLoaded, PositionsShown, Request, ShowPositions
-from attnscope.records.models import ModelInfo
+from attnscope.records import (
+    Failed,
+    ModelInfo,
+    ModelLoaded,
+    PositionsShown,
+    PositionTable,
+    Request,
+    ShowPositions,
+)
 from attnscope.widgets.form_parts import FormulaLabel
 from attnscope.widgets.positions.page import PositionColumn, PositionsPage
 from attnscope.widgets.positions.position_map import PositionMap, colour_words, ticks

@@ -7,8 +7,15 @@ from pruning_samples import GATES, REPORT
 from PySide6.QtWidgets import QWidget
 from session_samples import Desk, ref, state_of
 
-from attnscope.records.importance import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
-from attnscope.records.messages import Failed, LoadModel
+from attnscope.records import (
+    Failed,
+    ForgetPruned,
+    LoadModel,
+    PrunedSaved,
+    PruningTried,
+    SavePruned,
+    TryPruning,
+)
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.heads.pruning import PruneDialog
 from attnscope.widgets.labels import PlainLabel

@@ -8,7 +8,7 @@ from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import DARK
-from attnscope.records.importance import CurvesNews, MeasureCurves
+from attnscope.records import CurvesNews, MeasureCurves
 from attnscope.viewmodels.heads.pruning import PointRef
 from attnscope.widgets.heads.pruning import PruningPage
 from attnscope.widgets.theme import apply_theme

@@ -12,8 +12,7 @@ from session_samples import Desk, lab_states, state_of, tokens
 from attnscope.figures.colours import LIGHT
 from attnscope.figures.paint_chart import paint_chart
 from attnscope.labs import LABS
-from attnscope.records.charts import Chart, Series
-from attnscope.records.tokenizers import TokenizerRow, TokenizersNews
+from attnscope.records import Chart, Series, TokenizerRow, TokenizersNews
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.charts import LabPlot
 from attnscope.widgets.labels import PlainLabel

@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 from session_samples import Desk, info, ref, states_of
 
-from attnscope.records.messages import LoadModel
-from attnscope.records.models import Sample
-from attnscope.records.sites import NO_GATES
+from attnscope.records import NO_GATES, LoadModel, Sample
 from attnscope.settings import Settings
 from attnscope.viewmodels.session.file import read_session
 from attnscope.viewmodels.session.masking import MaskState

@@ -11,9 +11,7 @@ from PySide6.QtGui import QAction
 from session_samples import Desk, ref, state_of, states_of
 
 from attnscope.figures.words_and_numbers import caption_lines
-from attnscope.records.findings import Findings, HeadsMeasured
-from attnscope.records.messages import ModelLoaded
-from attnscope.records.sites import HeadRef
+from attnscope.records import Findings, HeadRef, HeadsMeasured, ModelLoaded
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.command_palette import head_offers
 from attnscope.widgets.explore.grid import GridPanel, switch_rect

@@ -12,11 +12,19 @@ from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from attnscope import paths
-from attnscope.records.maps import SiteGrid
-from attnscope.records.messages import Request, TraceText
-from attnscope.records.plans import Plan, PlanRecipe, RecipePlanned
-from attnscope.records.runs import OpenRuns, RunLines, RunsOpened, RunSummary
-from attnscope.records.sites import Site
+from attnscope.records import (
+    OpenRuns,
+    Plan,
+    PlanRecipe,
+    RecipePlanned,
+    Request,
+    RunLines,
+    RunsOpened,
+    RunSummary,
+    Site,
+    SiteGrid,
+    TraceText,
+)
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.opening import Recents
 from attnscope.viewmodels.training.state import TrainingState

@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor
 from pytestqt.qtbot import QtBot
 
 from attnscope.figures.colours import LIGHT, series_colour
-from attnscope.records.plans import Plan
+from attnscope.records import Plan
 from attnscope.training import parse_recipe
 from attnscope.training.paper import plan_recipe
 from attnscope.widgets.training.recipe_editor import RateStrip

@@ -15,8 +15,7 @@ from attnscope.figures.export import render
 from attnscope.figures.paint_tiles import MapPart
 from attnscope.figures.style import MapStyle
 from attnscope.figures.views.head import HeadFigure
-from attnscope.records.tiles import CellReading, ShowTile, TileRequest
-from attnscope.records.tokens import Token
+from attnscope.records import CellReading, ShowTile, TileRequest, Token
 from attnscope.viewmodels.maps.map_tiles import MapTiles, MapWindow
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.view_state import Highlight

@@ -8,18 +8,19 @@ from token_lab_samples import replay_of_ab, table
 
 from attnscope.figures.colours import DARK
 from attnscope.labs import LABS
-from attnscope.records.requests import StopWork
-from attnscope.records.tokenizers import (
+from attnscope.records import (
     FindPieces,
     PieceDetail,
     PieceShown,
     ShowPiece,
     SplitsReplayed,
+    StopWork,
+    Token,
     TokenizerRow,
     TokenizersNews,
+    Tokens,
     VocabularyShown,
 )
-from attnscope.records.tokens import Token, Tokens
 from attnscope.widgets.explore.text_bar import token_menu, word_text
 from attnscope.widgets.labs.page import make_lab
 from attnscope.widgets.labs.tokenizers_view import MergesView, TokenizersView

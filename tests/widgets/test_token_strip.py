@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QApplication
 from session_samples import tokens
 
 from attnscope.figures.colours import DARK
-from attnscope.records.tokens import Token
+from attnscope.records import Token
 from attnscope.viewmodels.view_state import Highlight
 from attnscope.widgets.explore.text_bar import MAX_ROWS, TokenScroll
 from attnscope.widgets.theme import apply_theme

@@ -30,21 +30,31 @@ from attnscope.counting import number_text
 from attnscope.figures.colours import PROJECTOR, palette
 from attnscope.figures.export import render
 from attnscope.figures.style import set_type_factor
-from attnscope.records.messages import (
+from attnscope.records import (
+    BatchCell,
+    BatchRow,
+    BatchShown,
+    Candidate,
     ControlTraining,
+    Evaluated,
     Failed,
+    Finished,
+    FirstBatch,
+    HeadRef,
     OpenRun,
+    Output,
+    Prediction,
     Ready,
     Request,
+    Saved,
+    ShowBatch,
     StartTraining,
+    Step,
+    Token,
     TraceText,
+    TrainingEvent,
     TrainingNews,
 )
-from attnscope.records.outputs import Candidate, Output, Prediction
-from attnscope.records.plans import BatchCell, BatchRow, BatchShown, FirstBatch, ShowBatch
-from attnscope.records.runs import Evaluated, Finished, Saved, Step, TrainingEvent
-from attnscope.records.sites import HeadRef
-from attnscope.records.tokens import Token
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.session.opening import Recents
 from attnscope.viewmodels.training.state import TrainingState

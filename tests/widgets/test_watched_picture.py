@@ -8,11 +8,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 from training_fakes import traced
 
-from attnscope.records.maps import HeadMap, Picture
-from attnscope.records.messages import TraceText
-from attnscope.records.requests import Request
-from attnscope.records.sites import HeadRef
-from attnscope.records.tokens import Token
+from attnscope.records import HeadMap, HeadRef, Picture, Request, Token, TraceText
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.explore.head_view import PictureView

@@ -13,21 +13,23 @@ from session_samples import Desk, ref, state_of
 
 from attnscope.figures.colours import DARK, LIGHT, PROJECTOR
 from attnscope.figures.export import render
-from attnscope.records.measures import (
+from attnscope.records import (
     CircuitKind,
+    Failed,
     HeadCircuit,
+    HeadRef,
     HeadWeightsFound,
+    ModelLoaded,
     ShowWeights,
+    Site,
     SiteSpectrum,
+    StopWork,
+    Token,
     TokenPair,
     WeightPart,
     WeightsNews,
     WeightsShown,
 )
-from attnscope.records.messages import Failed, ModelLoaded
-from attnscope.records.requests import StopWork
-from attnscope.records.sites import HeadRef, Site
-from attnscope.records.tokens import Token
 from attnscope.viewmodels.heads.tabs import sameness_words
 from attnscope.widgets.heads.tabs import WeightsPage
 from attnscope.widgets.theme import apply_theme

@@ -13,8 +13,7 @@ from session_samples import Desk, info, ref, states_of
 
 from attnscope.errors import LoadError
 from attnscope.figures.style import type_px
-from attnscope.records.messages import Failed, LoadModel, OpenText, Ready
-from attnscope.records.models import ModelInfo
+from attnscope.records import Failed, LoadModel, ModelInfo, OpenText, Ready
 from attnscope.settings import Settings, settings_from_json, settings_to_json
 from attnscope.viewmodels.maps.aspect import BLENDS, HIDDEN, OVERS, PLAIN, Aspect
 from attnscope.viewmodels.session.file import read_session

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnscope.labs import LABS
-from attnscope.records.experiments import DISTANCES, READERS, DelayFinding, DelayQuestion
+from attnscope.records import DISTANCES, READERS, DelayFinding, DelayQuestion
 from attnscope.workers.experiments.delaying import (
     N_CONVOLUTIONS,
     N_READ,

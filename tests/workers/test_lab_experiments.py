@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from attnscope.records.experiments import (
+from attnscope.records import (
     PLACES,
     SCHEMES,
     WARMINGS,

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from attnscope.nn import build_own, count_parameters
-from attnscope.records.experiments import ModifyFinding, ModifyQuestion
-from attnscope.records.modifications import MODIFICATIONS, of_group
+from attnscope.records import MODIFICATIONS, ModifyFinding, ModifyQuestion, of_group
 from attnscope.training.objectives import scored_logits
 from attnscope.workers.experiments import modifying
 from attnscope.workers.experiments.modifying import (

@@ -10,11 +10,17 @@ from worker_tools import ask, train_to_end
 
 from attnscope.errors import UserError
 from attnscope.models import load
-from attnscope.records.experiments import BleuFinding, BleuQuestion, ExperimentNews, RunExperiment
-from attnscope.records.messages import Failed, LoadModel
-from attnscope.records.outputs import WriteSettings
-from attnscope.records.requests import StopWork
-from attnscope.text.corpora import is_held_out
+from attnscope.records import (
+    BleuFinding,
+    BleuQuestion,
+    ExperimentNews,
+    Failed,
+    LoadModel,
+    RunExperiment,
+    StopWork,
+    WriteSettings,
+)
+from attnscope.text import is_kept_out
 from attnscope.text.tasks import make_task
 from attnscope.workers.engine import Engine
 from attnscope.workers.experiments import work_on
@@ -100,7 +106,7 @@ def test_that_only_held_out_sources_are_read_where_a_share_is_given(tmp_path: Pa
     path.write_text("".join(f"word {k}\tmot {k}\n" for k in range(400)), encoding="utf-8")
     found = asked_of(BleuQuestion(model="x", file=str(path), held_out=0.05, n_pairs=2000))
     assert [text.source for text in found.texts] == [
-        f"word {k}" for k in range(400) if is_held_out(f"word {k}", 0.05)
+        f"word {k}" for k in range(400) if is_kept_out(f"word {k}", 0.05)
     ]
     path.write_text("word 1\tmot 1\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"no pair that is held out.*held out to 0"):

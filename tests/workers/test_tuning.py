@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from attnscope.records.experiments import TuneFinding, TuneQuestion
+from attnscope.records import TuneFinding, TuneQuestion
 from attnscope.training.techniques import layer_of
 from attnscope.workers.experiments.tuning import (
     N_HELD_OUT,

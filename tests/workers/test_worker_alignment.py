@@ -4,8 +4,16 @@ from pathlib import Path
 
 from worker_tools import ask, save_tiny, train_to_end
 
-from attnscope.records.findings import AlignmentShown, GoldFiles, HeadsMeasured, MeasureHeads, ShowAlignment
-from attnscope.records.messages import Failed, LoadModel, TraceText
+from attnscope.records import (
+    AlignmentShown,
+    Failed,
+    GoldFiles,
+    HeadsMeasured,
+    LoadModel,
+    MeasureHeads,
+    ShowAlignment,
+    TraceText,
+)
 from attnscope.workers.engine import Engine
 
 PAIRS = "the cat sat\tle chat est\na dog\tle chat\n"

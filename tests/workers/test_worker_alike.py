@@ -8,9 +8,16 @@ from worker_tools import ask, save_tiny, train_to_end
 
 from attnscope.analysis.importance import head_pairs
 from attnscope.models import load
-from attnscope.records.measures import CompareHeads, ComparingNews, HeadPairs, HeadsCompared
-from attnscope.records.messages import Failed, LoadModel, TraceText
-from attnscope.records.requests import StopWork
+from attnscope.records import (
+    CompareHeads,
+    ComparingNews,
+    Failed,
+    HeadPairs,
+    HeadsCompared,
+    LoadModel,
+    StopWork,
+    TraceText,
+)
 from attnscope.workers import serve_measuring
 from attnscope.workers.engine import Engine
 

@@ -4,7 +4,7 @@ from collections.abc import Generator
 
 import pytest
 
-from attnscope.records.messages import Progress, Ready, Reply
+from attnscope.records import Progress, Ready, Reply
 from attnscope.workers.engine import BackgroundJobs, StepsJob
 
 RESULT = Ready(devices=("cpu",), demo_models=())

@@ -13,17 +13,20 @@ from attnscope.analysis.attribution import attribute_logits
 from attnscope.analysis.causes import Patching, patch_map
 from attnscope.errors import UserError
 from attnscope.models import load
-from attnscope.records.causes import (
+from attnscope.records import (
     AttributeOutput,
+    Failed,
+    Gates,
+    HeadRef,
+    LoadModel,
     OutputAttributed,
     PatchingNews,
     PatchMap,
     PatchTexts,
+    Reply,
+    StopWork,
     TextsPatched,
 )
-from attnscope.records.messages import Failed, LoadModel, Reply
-from attnscope.records.requests import StopWork
-from attnscope.records.sites import Gates, HeadRef
 from attnscope.trace import GateProbe
 from attnscope.workers.engine import Engine
 

@@ -7,9 +7,20 @@ import pytest
 from worker_tools import ask, save_tiny, traced_whole
 
 from attnscope.models import load
-from attnscope.records.maps import CompareTraces, TracesCompared
-from attnscope.records.messages import Failed, HeadsShown, LoadModel, Progress, ShowHeads, Traced, TraceText
-from attnscope.records.sites import NO_GATES, Gates, HeadRef
+from attnscope.records import (
+    NO_GATES,
+    CompareTraces,
+    Failed,
+    Gates,
+    HeadRef,
+    HeadsShown,
+    LoadModel,
+    Progress,
+    ShowHeads,
+    Traced,
+    TracesCompared,
+    TraceText,
+)
 from attnscope.viewmodels.compare.difference import align_stacks, pair_answers
 from attnscope.workers.engine import Engine
 from attnscope.workers.mailbox import Mailbox

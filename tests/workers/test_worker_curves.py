@@ -6,16 +6,20 @@ import pytest
 from worker_tools import ask, save_tiny, traced_whole, train_to_end
 
 from attnscope.models import load
-from attnscope.records.importance import (
+from attnscope.records import (
     RANKINGS,
     CurveMeasured,
     CurvesMeasured,
     CurvesNews,
+    Failed,
     HeadsRanked,
+    LoadModel,
     MeasureCurves,
+    Reply,
+    StopWork,
+    Traced,
+    TraceText,
 )
-from attnscope.records.messages import Failed, LoadModel, Reply, Traced, TraceText
-from attnscope.records.requests import StopWork
 from attnscope.workers.engine import BackgroundJobs, Engine
 from attnscope.workers.serve_measuring import batch_size, ranking_runs, run_cost, samples_asked
 

@@ -7,10 +7,12 @@ import pytest
 from worker_tools import ask, save_tiny, traced_whole
 
 from attnscope.models import Model, load
-from attnscope.records.messages import (
+from attnscope.records import (
     TRAINING_MODEL,
     ControlTraining,
     Failed,
+    Gates,
+    HeadRef,
     HeadsShown,
     LoadModel,
     ModelLoaded,
@@ -26,7 +28,6 @@ from attnscope.records.messages import (
     Traced,
     TraceText,
 )
-from attnscope.records.sites import Gates, HeadRef
 from attnscope.workers.engine import Engine
 
 HEAD = HeadRef(stack="decoder", layer=1, head=1)

@@ -12,17 +12,19 @@ from worker_tools import ask, save_tiny, train_to_end
 from attnscope.analysis.rank_collapse import rank_collapse
 from attnscope.labs import LABS
 from attnscope.models import load
-from attnscope.records.experiments import (
+from attnscope.records import (
     CollapseFinding,
     CollapseQuestion,
     ExperimentNews,
+    Failed,
     GradientQuestion,
+    LoadModel,
     ReachQuestion,
+    Reply,
     RunExperiment,
+    StopWork,
     WritingFinding,
 )
-from attnscope.records.messages import Failed, LoadModel, Reply
-from attnscope.records.requests import StopWork
 from attnscope.workers.engine import Engine
 from attnscope.workers.experiments.writing_lengths import compare_writers
 from attnscope.workers.threads import WorkerThread, build_engine

@@ -8,16 +8,20 @@ from hf_folders import make, save_folder, save_picture
 from worker_tools import ask
 
 from attnscope.models import load
-from attnscope.records.causes import (
+from attnscope.records import (
     AttributeOutput,
+    CollapseQuestion,
+    ExperimentNews,
+    Failed,
     InfluenceShown,
+    LoadModel,
     OutputAttributed,
     PatchTexts,
+    RunExperiment,
     ShowInfluence,
     TextsPatched,
+    TraceText,
 )
-from attnscope.records.experiments import CollapseQuestion, ExperimentNews, RunExperiment
-from attnscope.records.messages import Failed, LoadModel, TraceText
 from attnscope.workers.engine import Engine
 
 

@@ -2,9 +2,20 @@
 
 from worker_tools import ask
 
-from attnscope.records.messages import Failed, HeadsShown, LoadModel, ShowHeads, Traced
-from attnscope.records.outputs import WRITTEN_TRACE, TextWritten, WriteSettings, WriteText, WritingNews
-from attnscope.records.sites import Gates, HeadRef
+from attnscope.records import (
+    WRITTEN_TRACE,
+    Failed,
+    Gates,
+    HeadRef,
+    HeadsShown,
+    LoadModel,
+    ShowHeads,
+    TextWritten,
+    Traced,
+    WriteSettings,
+    WriteText,
+    WritingNews,
+)
 from attnscope.workers.mailbox import Mailbox
 
 HEAD = HeadRef(stack="decoder", layer=1, head=0)

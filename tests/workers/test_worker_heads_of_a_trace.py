@@ -10,9 +10,16 @@ from attnscope.errors import Stopped
 from attnscope.models.huggingface.library import library_faults
 from attnscope.nn import stoppable
 from attnscope.paths import resources_folder
-from attnscope.records.messages import HeadsShown, LoadModel, ModelLoaded, ShowHeads, Traced, TraceText
-from attnscope.records.outputs import OutputWritten
-from attnscope.records.sites import HeadRef
+from attnscope.records import (
+    HeadRef,
+    HeadsShown,
+    LoadModel,
+    ModelLoaded,
+    OutputWritten,
+    ShowHeads,
+    Traced,
+    TraceText,
+)
 from attnscope.workers import serve_views
 from attnscope.workers.engine import Engine
 from attnscope.workers.serve_tiles import TileServer

@@ -8,9 +8,16 @@ from worker_tools import ask, save_tiny
 
 from attnscope.analysis.influence import attention_graph, flow_row, relevance, rollout, trace_levels
 from attnscope.models import load
-from attnscope.records.causes import GraphShown, InfluenceShown, ShowGraph, ShowInfluence
-from attnscope.records.messages import Failed, LoadModel, TraceText
-from attnscope.records.requests import StopWork
+from attnscope.records import (
+    Failed,
+    GraphShown,
+    InfluenceShown,
+    LoadModel,
+    ShowGraph,
+    ShowInfluence,
+    StopWork,
+    TraceText,
+)
 from attnscope.workers import serve_causes
 from attnscope.workers.engine import Engine
 

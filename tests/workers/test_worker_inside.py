@@ -6,9 +6,7 @@ import pytest
 from worker_tools import ask
 
 from attnscope.models import Model
-from attnscope.records.maps import InsideShown, ShowInside
-from attnscope.records.messages import Failed, LoadModel
-from attnscope.records.sites import HeadRef
+from attnscope.records import Failed, HeadRef, InsideShown, LoadModel, ShowInside
 from attnscope.workers.engine import Engine
 from attnscope.workers.mailbox import Mailbox
 

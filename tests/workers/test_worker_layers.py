@@ -7,9 +7,17 @@ import pytest
 from worker_tools import ask
 
 from attnscope.nn import progress_heard, stoppable
-from attnscope.records.messages import LoadModel, Progress, Reply, Traced, TraceText
-from attnscope.records.sites import HeadRef
-from attnscope.records.tiles import ShowEdges, ShowTile, TileShown
+from attnscope.records import (
+    HeadRef,
+    LoadModel,
+    Progress,
+    Reply,
+    ShowEdges,
+    ShowTile,
+    TileShown,
+    Traced,
+    TraceText,
+)
 from attnscope.viewmodels.maps.aspect import long_map_of
 from attnscope.workers import serve_views
 from attnscope.workers.engine import Engine

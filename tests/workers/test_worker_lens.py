@@ -3,8 +3,7 @@
 import pytest
 from worker_tools import ask, save_tiny
 
-from attnscope.records.causes import LensShown, ShowLens
-from attnscope.records.messages import Failed, LoadModel
+from attnscope.records import Failed, LensShown, LoadModel, ShowLens
 from attnscope.workers.engine import Engine
 from attnscope.workers.mailbox import Mailbox
 

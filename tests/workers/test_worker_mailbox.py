@@ -2,11 +2,12 @@
 
 import pytest
 
-from attnscope.records.findings import MeasureHeads
-from attnscope.records.messages import (
+from attnscope.records import (
     TRAINING_MODEL,
     ControlTraining,
     LoadModel,
+    MeasureHeads,
+    PlanRecipe,
     Request,
     SaveModel,
     ShowHeads,
@@ -14,7 +15,6 @@ from attnscope.records.messages import (
     StartTraining,
     TraceText,
 )
-from attnscope.records.plans import PlanRecipe
 from attnscope.workers.mailbox import IDLE_S, Mailbox, RateLimit
 
 

@@ -7,9 +7,7 @@ from worker_tools import ask
 
 from attnscope.models import load, network
 from attnscope.nn import stop_if_unwanted, stoppable
-from attnscope.records.messages import Failed, LoadModel, Traced, TraceText
-from attnscope.records.outputs import OutputWritten
-from attnscope.records.sites import NO_GATES, Gates, HeadRef
+from attnscope.records import NO_GATES, Failed, Gates, HeadRef, LoadModel, OutputWritten, Traced, TraceText
 from attnscope.workers.engine import Engine
 
 TEXT = "the cat sat on the mat"

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attnscope.records.interventions import MakeUniform, mask_of
-from attnscope.records.messages import Failed, LoadModel, Traced, TraceText
-from attnscope.records.sites import HeadRef
+from attnscope.records import Failed, HeadRef, LoadModel, MakeUniform, Traced, TraceText, mask_of
 from attnscope.workers.engine import Engine
 
 

@@ -7,17 +7,20 @@ import pytest
 from worker_tools import ask, save_tiny, train_to_end
 
 from attnscope.nn import stoppable
-from attnscope.records.findings import (
+from attnscope.records import (
     CardShown,
+    Failed,
     Findings,
+    HeadRef,
     HeadsMeasured,
+    LoadModel,
     MeasureHeads,
     MeasuringNews,
     ShowCard,
+    StopWork,
+    Traced,
+    TraceText,
 )
-from attnscope.records.messages import Failed, LoadModel, Traced, TraceText
-from attnscope.records.requests import StopWork
-from attnscope.records.sites import HeadRef
 from attnscope.workers.engine import Engine
 
 FIRST = HeadRef(stack="encoder", layer=0, head=0)

@@ -9,7 +9,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 from training_fakes import traced
 
-from attnscope.records.messages import ModelSaved, Ready, Reply, Request, TraceText, TrainingNews
+from attnscope.records import ModelSaved, Ready, Reply, Request, TraceText, TrainingNews
 from attnscope.workers.threads import WorkerThread
 
 pytestmark = pytest.mark.qt

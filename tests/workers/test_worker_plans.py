@@ -6,7 +6,7 @@ import pytest
 from worker_tools import ask
 
 from attnscope.paths import resources_folder
-from attnscope.records.plans import BatchShown, PlanRecipe, RecipePlanned, ShowBatch
+from attnscope.records import BatchShown, PlanRecipe, RecipePlanned, ShowBatch
 from attnscope.workers.engine import Engine
 
 RECIPE = """

@@ -6,9 +6,18 @@ import pytest
 from worker_tools import WORDS, ask
 
 from attnscope.models import load
-from attnscope.records.importance import ForgetPruned, PrunedSaved, PruningTried, SavePruned, TryPruning
-from attnscope.records.messages import Failed, LoadModel, Progress
-from attnscope.records.sites import Gates, HeadRef
+from attnscope.records import (
+    Failed,
+    ForgetPruned,
+    Gates,
+    HeadRef,
+    LoadModel,
+    Progress,
+    PrunedSaved,
+    PruningTried,
+    SavePruned,
+    TryPruning,
+)
 from attnscope.workers.engine import Engine
 
 OFF = Gates.of({HeadRef(stack="decoder", layer=0, head=1): 0.0})

@@ -8,23 +8,32 @@ import torch
 from worker_tools import ask, traced_whole
 
 import attnscope
-from attnscope.records.causes import AttributeOutput, InfluenceShown, ShowInfluence, ShowLens
-from attnscope.records.findings import OWN_TEXTS, HeadsMeasured, MeasureHeads
-from attnscope.records.maps import ShowInside
-from attnscope.records.measures import ShowWeights
-from attnscope.records.messages import (
+from attnscope.records import (
+    OWN_TEXTS,
+    AttributeOutput,
     Failed,
+    Gates,
+    HeadRef,
+    HeadsMeasured,
+    InfluenceShown,
     LoadModel,
+    MeasureHeads,
     ModelLoaded,
+    ReplaySplits,
     SaveModel,
     ShowHeads,
+    ShowInfluence,
+    ShowInside,
+    ShowLens,
     ShowPositions,
+    ShowVocabulary,
+    ShowWeights,
+    SplitsReplayed,
     Traced,
     TraceText,
+    WriteSettings,
+    WriteText,
 )
-from attnscope.records.outputs import WriteSettings, WriteText
-from attnscope.records.sites import Gates, HeadRef
-from attnscope.records.tokenizers import ReplaySplits, ShowVocabulary, SplitsReplayed
 from attnscope.trace import Trace
 from attnscope.workers.engine import Engine
 

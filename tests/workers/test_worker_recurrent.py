@@ -7,8 +7,7 @@ from tiny_models import FRENCH, SENTENCE, tiny_model
 from worker_tools import ask
 
 from attnscope.cli.main import main
-from attnscope.records.causes import InfluenceShown, ShowGraph, ShowInfluence
-from attnscope.records.messages import Failed, LoadModel, TraceText
+from attnscope.records import Failed, InfluenceShown, LoadModel, ShowGraph, ShowInfluence, TraceText
 from attnscope.workers.engine import Engine
 
 

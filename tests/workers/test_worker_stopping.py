@@ -10,9 +10,17 @@ from pytestqt.qtbot import QtBot
 from session_samples import Desk, gates_off, ref, state_of
 
 from attnscope.nn import stoppable
-from attnscope.records.importance import PruningTried, TryPruning
-from attnscope.records.messages import Failed, LoadModel, ModelLoaded, Reply, Traced, TraceText
-from attnscope.records.outputs import OutputWritten
+from attnscope.records import (
+    Failed,
+    LoadModel,
+    ModelLoaded,
+    OutputWritten,
+    PruningTried,
+    Reply,
+    Traced,
+    TraceText,
+    TryPruning,
+)
 from attnscope.viewmodels.states import WorkState, watch_pages, watch_session
 from attnscope.workers.engine import Engine
 from attnscope.workers.threads import WorkerThread, build_engine

@@ -12,10 +12,10 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.errors import Stopped
 from attnscope.nn import stop_if_unwanted
-from attnscope.records.findings import MeasureHeads
-from attnscope.records.messages import (
+from attnscope.records import (
     Failed,
     LoadModel,
+    MeasureHeads,
     ModelSaved,
     Progress,
     Ready,

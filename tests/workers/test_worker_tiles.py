@@ -8,22 +8,24 @@ import torch
 from long_records import long_record
 from pytestqt.qtbot import QtBot
 
-from attnscope.records.sites import NO_GATES, HeadRef, Site
-from attnscope.records.tiles import (
+from attnscope.records import (
+    NO_GATES,
     CellRead,
     EdgesShown,
     GridRefined,
+    HeadRef,
     ReadCell,
     RefineGrids,
     ShowEdges,
     ShowTile,
+    Site,
     TileReply,
     TileRequest,
     TileShown,
+    Token,
+    Tokens,
 )
-from attnscope.records.tokens import Token, Tokens
-from attnscope.trace import TextRecord, Trace
-from attnscope.trace.record import site_weights
+from attnscope.trace import TextRecord, Trace, site_weights
 from attnscope.workers import serve_tiles
 from attnscope.workers.serve_tiles import TileServer
 from attnscope.workers.threads import TileDesk, tile_thread

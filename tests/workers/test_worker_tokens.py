@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from worker_tools import ask, save_tiny
 
-from attnscope.records.messages import Failed, LoadModel
-from attnscope.records.requests import StopWork
-from attnscope.records.tokenizers import (
+from attnscope.records import (
     CompareTokenizers,
+    Failed,
     FindPieces,
+    LoadModel,
     PiecesFound,
     PieceShown,
     ReplaySplits,
@@ -16,6 +16,7 @@ from attnscope.records.tokenizers import (
     ShowVocabulary,
     SpellText,
     SplitsReplayed,
+    StopWork,
     TextSpelled,
     TokenizersNews,
     VocabularyShown,

@@ -8,19 +8,23 @@ import pytest
 from worker_tools import ask, train_to_end
 
 from attnscope.paths import resources_folder
-from attnscope.records.messages import (
+from attnscope.records import (
     TRAINING_MODEL,
     ControlTraining,
     Failed,
+    Finished,
     OpenRun,
     Reply,
     RunOpened,
+    Saved,
+    Started,
     StartTraining,
+    Step,
     Traced,
     TraceText,
+    TrainingEvent,
     TrainingNews,
 )
-from attnscope.records.runs import Finished, Saved, Started, Step, TrainingEvent
 from attnscope.shapes import drawn_picture
 from attnscope.training import parse_recipe
 from attnscope.viewmodels.compare.difference import token_labels

@@ -6,9 +6,7 @@ from worker_tools import ask
 
 from attnscope.models import Model, load, network
 from attnscope.nn import progress_heard, stoppable
-from attnscope.records.interventions import MakeUniform
-from attnscope.records.messages import LoadModel, Reply, Traced, TraceText
-from attnscope.records.sites import NO_GATES, Gates, HeadRef
+from attnscope.records import NO_GATES, Gates, HeadRef, LoadModel, MakeUniform, Reply, Traced, TraceText
 from attnscope.workers import serve_views
 from attnscope.workers.engine import Engine
 

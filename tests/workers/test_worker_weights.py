@@ -8,10 +8,16 @@ from worker_tools import ask, save_tiny, train_to_end
 
 from attnscope.analysis import one_head
 from attnscope.models import load
-from attnscope.records.measures import HeadWeightsFound, ShowWeights, WeightsNews, WeightsShown
-from attnscope.records.messages import Failed, LoadModel
-from attnscope.records.requests import StopWork
-from attnscope.records.sites import HeadRef
+from attnscope.records import (
+    Failed,
+    HeadRef,
+    HeadWeightsFound,
+    LoadModel,
+    ShowWeights,
+    StopWork,
+    WeightsNews,
+    WeightsShown,
+)
 from attnscope.workers.engine import Engine
 
 HEAD = HeadRef(stack="decoder", layer=1, head=1)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from attnscope.records.experiments import WRITERS, WritingFinding, WritingQuestion
+from attnscope.records import WRITERS, WritingFinding, WritingQuestion
 from attnscope.workers.experiments.writing_lengths import (
     BEGIN,
     END,

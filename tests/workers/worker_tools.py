@@ -6,9 +6,8 @@ from pathlib import Path
 
 from attnscope.models import ModelCard, write_model_folder
 from attnscope.nn import ModelConfig, build_transformer
-from attnscope.records.messages import Reply, Request, Traced
-from attnscope.records.outputs import OutputWritten
-from attnscope.text.tokenizer import train_tokenizer
+from attnscope.records import OutputWritten, Reply, Request, Traced
+from attnscope.text import train_tokenizer
 from attnscope.workers.engine import Engine
 
 WORDS = ("the cat sat on the mat", "le chat est sur le tapis", "a dog and a bird saw the cat")

@@ -5,8 +5,8 @@ made of comes from the library `tokenizers`, which is imported when one is made.
 """
 
 from attnscope.schemes import schemes_of
-from attnscope.schemes.tokenizers.kind import SPECIALS, Seen, TokenizerKind
+from attnscope.schemes.tokenizers.kind import SPECIALS, Seen, TokenizerKind, byte_alphabet
 
-__all__ = ["KINDS", "SPECIALS", "Seen", "TokenizerKind"]
+__all__ = ["KINDS", "SPECIALS", "Seen", "TokenizerKind", "byte_alphabet"]
 
 KINDS = schemes_of(__name__, TokenizerKind)  # type: ignore[type-abstract]  # those with a name are whole

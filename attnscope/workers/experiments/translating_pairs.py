@@ -22,7 +22,7 @@ from attnscope.records.experiments import (
     ExperimentNews,
 )
 from attnscope.records.outputs import WriteSettings
-from attnscope.text.corpora import is_held_out, read_pairs, sources_once
+from attnscope.text.corpora import is_kept_out, read_pairs, sources_once
 from attnscope.workers.experiments import GetModel, experiment_of_model
 
 TRANSLATOR = "english-french"
@@ -63,7 +63,7 @@ def asked_texts(question: BleuQuestion) -> tuple[Texts, str]:
     path = Path(question.file).expanduser()
     found = read_pairs(path)
     if question.held_out:
-        found = [pair for pair in found if is_held_out(pair[0], question.held_out)]
+        found = [pair for pair in found if is_kept_out(pair[0], question.held_out)]
     if not found:
         raise UserError(
             f"{path.name} has no pair that is held out with a share of {question.held_out:g}."
