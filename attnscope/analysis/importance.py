@@ -163,7 +163,7 @@ def summarise(
     """The mean score of each head with its interval, from scores [n_texts, n_heads]."""
     bootstrap = RatioBootstrap(len(heads))
     bootstrap.add_means(range(len(per_text)), per_text.astype(np.float32))
-    found = bootstrap.intervals()
+    found = bootstrap.intervals((0.0 if ranking == "gradient" else -np.inf, np.inf))
     means = per_text.mean(axis=0)
     scale = _site_norms(means, heads) if is_normalised else np.ones(len(heads))
     columns = zip(heads, means / scale, found.low / scale, found.high / scale, strict=True)
@@ -326,7 +326,13 @@ class HeadDivergences:
         return self.total / max(1, self.n_queries)
 
     def pairs(self, stack: Stack) -> HeadPairs:
-        """What was summed so far, of the heads of one stack."""
+        """What was summed so far, of the heads of one stack; raises UserError for nothing."""
+        if not self.n_queries:
+            raise UserError(
+                "There is no query that sees a key in every head: nothing tells how alike they attend.",
+                expected="a text whose tokens see others",
+                action="Choose other texts, or take the mask off.",
+            )
         return HeadPairs(
             stack=stack,
             heads=self.heads,

@@ -470,8 +470,8 @@ def tell_text(model: Model, text: str, gates: Gates = NO_GATES) -> TextTold:
         n_characters=int(n_characters.sum()),
         per_token=_estimate(losses),
         per_character=_estimate(np.stack([losses[:, 0], n_characters], axis=1)) if is_causal else None,
-        accuracy=_estimate(hits),
-        words=None if is_causal else _estimate(hidden_words_right(model, subject, windows, gates)),
+        accuracy=_estimate(hits, 1.0),
+        words=None if is_causal else _estimate(hidden_words_right(model, subject, windows, gates), 1.0),
     )
 
 
@@ -500,5 +500,5 @@ def _characters(source: Tokens) -> int:
     return len(source.read_text) - (0 if first is None or first.is_special else first.end)
 
 
-def _estimate(counts: NDArray[np.float64]) -> Estimate:
-    return float(ratio_of(counts.sum(axis=0))), *interval_of_sums(counts, ratio_of, limits=(0.0, np.inf))
+def _estimate(counts: NDArray[np.float64], most: float = math.inf) -> Estimate:
+    return float(ratio_of(counts.sum(axis=0))), *interval_of_sums(counts, ratio_of, limits=(0.0, most))

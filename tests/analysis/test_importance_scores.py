@@ -8,7 +8,13 @@ from tiny_models import FORMS, FRENCH, SENTENCE, tiny_model
 
 from attnscope import importance
 from attnscope.analysis.batches import build_batches, text_losses, token_losses
-from attnscope.analysis.importance import gradient_scores, heads_of, learn_gates, measure_importance
+from attnscope.analysis.importance import (
+    gradient_scores,
+    heads_of,
+    learn_gates,
+    measure_importance,
+    summarise,
+)
 from attnscope.analysis.model_adapter import TensorGates, subject_of
 from attnscope.errors import UserError
 from attnscope.models import Model
@@ -39,6 +45,14 @@ class KeepOutputs(TensorGates):
 
     def record(self, site: object, call: Call, *, lse: object, out: torch.Tensor, is_training: bool) -> None:
         self.outs.append(out)
+
+
+def test_that_no_interval_of_a_mean_size_goes_below_0() -> None:
+    head = HeadRef(stack="encoder", layer=0, head=0)
+    per_text = np.array([[0.0], [0.0], [0.01], [0.0], [2.0]])
+    (size,) = summarise(per_text, [head], "gradient", n_texts=5).scores
+    (rise,) = summarise(per_text, [head], "leave-one-out", n_texts=5).scores
+    assert rise.low < 0.0 == size.low < size.value == rise.value < size.high == rise.high
 
 
 @pytest.mark.parametrize("form", FORMS)

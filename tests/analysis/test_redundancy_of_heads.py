@@ -76,6 +76,14 @@ def test_that_rows_without_a_key_do_not_count() -> None:
     assert sums.total[0, 1] == pytest.approx(0.052122, abs=1e-6)
 
 
+def test_that_heads_whose_queries_see_nothing_are_not_called_alike() -> None:
+    heads = [HeadRef(stack="encoder", layer=0, head=h) for h in range(2)]
+    sums = HeadDivergences(heads)
+    sums.add_weights(torch.full((2, 3, 3), math.nan))
+    with pytest.raises(UserError, match="no query that sees a key"):
+        sums.pairs("encoder")
+
+
 def test_that_every_pair_of_heads_of_a_stack_is_compared() -> None:
     model = tiny_model("encoder-decoder")
     *progress, pairs = head_pairs(model, [(SENTENCE, FRENCH), ("the cat", "le chat")], "cross")

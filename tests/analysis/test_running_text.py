@@ -8,8 +8,9 @@ import pytest
 import torch
 from tiny_models import SENTENCE, tiny_model, tiny_tokenizer
 
+from attnscope.analysis import metrics
 from attnscope.analysis.batches import MASK_SEED, MASK_SHARE
-from attnscope.analysis.metrics import hidden_words_right, tell_text
+from attnscope.analysis.metrics import hidden_words_right, ratio_of, tell_text
 from attnscope.analysis.model_adapter import telling_subject
 from attnscope.errors import UserError
 from attnscope.models import Model
@@ -64,6 +65,18 @@ def test_that_a_single_short_text_has_no_interval() -> None:
     told = tell_text(tiny_model("decoder"), SENTENCE)
     assert (told.n_windows, told.n_tokens) == (1, 6)
     assert math.isnan(told.per_token[1])
+
+
+def test_that_no_interval_of_a_share_goes_beyond_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = np.array([[9.0, 10.0], *[[10.0, 10.0]] * 5])
+    monkeypatch.setattr(metrics, "hidden_words_right", lambda *_: counts)
+    told = tell_text(tiny_model("encoder"), TEXT)
+    assert told.words is not None
+    assert told.words[1] < told.words[0] < told.words[2] == 1.0
+    monkeypatch.setattr(metrics, "make_metric", lambda *_: metrics.Metric(lambda _: iter([counts]), ratio_of))
+    told = tell_text(tiny_model("decoder"), TEXT)
+    assert told.accuracy == pytest.approx((59 / 60, 59 / 60 - 2.5706 / 60, 1.0), abs=1e-5)
+    assert told.per_token[2] > 1.0
 
 
 def test_that_a_masked_model_tells_what_is_hidden_and_no_characters() -> None:
