@@ -215,3 +215,16 @@ def test_that_a_head_that_is_off_is_dimmed_and_struck() -> None:
         pictures.append([image.copy(layout.box(0, k).toRect()) for k in range(2)])
     assert pictures[0][0] == pictures[1][0]
     assert pictures[0][1] != pictures[1][1]
+
+
+def test_that_both_bars_stand_where_a_fourth_map_would_and_leave_the_maps_its_width() -> None:
+    rect = QRectF(0, 0, 480, 500)
+    layout = difference_layout(rect, compared_maps())
+    first, second, delta = layout.cells
+    assert second.top() == first.top() < delta.top()
+    for bar in (layout.weight_bar, layout.delta_bar):
+        assert rect.contains(bar)
+        assert bar.top() == delta.top()
+        assert bar.left() > delta.right()
+    assert layout.weight_bar.left() >= layout.delta_bar.right()
+    assert second.right() > rect.right() - 60.0  # no column of bars beside it

@@ -93,6 +93,7 @@ def difference_codes(shown: ComparedMaps, style: MapStyle) -> DifferenceCodes:
 _BAR_GAP_PX = 14.0
 _PANEL_GAP_PX = 14.0
 _LEAST_GAIN = 1.15
+_BARS_APART = 1.8
 _HIGHEST = 1.4
 _GOOD_CELL_PX, _NARROW_PX, _LEAST_BAR_PX = 20.0, 520.0, 120.0
 
@@ -162,11 +163,16 @@ def _in_a_row(rect: QRectF, shown: ComparedMaps, view: QRectF | None) -> Differe
 
 
 def _above_each_other(rect: QRectF, shown: ComparedMaps, view: QRectF | None) -> DifferenceLayout:
-    bar = type_px(BAR_WIDTH_PX) + _BAR_GAP_PX
-    width, height = max((rect.width() - bar) / 2, 40.0), rect.height() / 2
+    """A and B beside each other, B − A below; both bars stand where a fourth map would."""
+    width, height = max(rect.width() / 2, 40.0), rect.height() / 2
     first = _panel(QRectF(rect.left(), rect.top(), width, height), shown, view)
     ends = (rect.left() + width, rect.right(), rect.right())
-    return _with_bars(first, _moved(first, width, 0.0), _moved(first, 0.0, height), ends)
+    found = _with_bars(first, _moved(first, width, 0.0), _moved(first, 0.0, height), ends)
+    left = found.delta_bar.left() + _BARS_APART * type_px(BAR_WIDTH_PX)
+    weight_bar = found.delta_bar.translated(
+        max(left, found.panels[1].cells.left()) - found.delta_bar.left(), 0.0
+    )
+    return dataclasses.replace(found, weight_bar=weight_bar)
 
 
 def _in_a_column(rect: QRectF, shown: ComparedMaps, view: QRectF | None) -> DifferenceLayout:
