@@ -428,7 +428,7 @@ class ComparePage(Dressed):
         self._rows.addWidget(self._columns)
         self._rows.setStretchFactor(0, 3)
         self._rows.setStretchFactor(1, 2)
-        self._rows.setSizes([350, 270])
+        self._rows.setSizes([376, 244])
         for splitter in (self._rows, self._columns):
             splitter.setHandleWidth(1)
             splitter.setChildrenCollapsible(False)
