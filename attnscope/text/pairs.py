@@ -1,4 +1,4 @@
-"""Pairs of sentences made into more of them: names exchanged, and short sentences joined.
+"""Pairs of sentences made into more of them: names or rare nouns exchanged, and short sentences joined.
 
 Names exchanged for made-up ones, so that a model learns to copy a name instead of guessing a frequent one.
 
@@ -15,6 +15,18 @@ My name is John.            Je m'appelle John.
 I study at a university.    J'étudie à l'université.
 My name is John and I study at a university.    Je m'appelle John et j'étudie à l'université.
 
+Rare nouns put into the places of others, in both texts, so that a model meets them more often. After Fadaee
+et al. 2017 ("Data augmentation for low-resource neural machine translation"), with the links below instead of
+a language model: a noun takes the place of another one that has the same number, gender and first sound, so
+that articles and adjectives around it stay right.
+
+    I bought a bicycle at the market.    J'ai acheté un vélo au marché.
+    I bought a curtain at the market.    J'ai acheté un rideau au marché.
+
+Nouns are told by their neighbours: English ones follow an article or its like and are followed by no other
+noun or adjective; the gender of a French one is that of the articles before it. French is the only language
+whose genders are known here.
+
 Which token of a text is a translation of which of the other, learned from the pairs alone.
 
 The lexical model of Brown et al. 1993 (their Model 1) with the diagonal prior of Dyer et al. 2013, by
@@ -30,9 +42,10 @@ expectation maximisation, once in each direction; a link is what both directions
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -213,6 +226,161 @@ def _within(text: str, names: frozenset[str]) -> str:
     first = text.split()[0].rstrip(".,")
     is_name = first in names or first == "I" or first.startswith(("I'", "I’"))
     return text if is_name or (first.isupper() and len(first) > 1) else text[0].lower() + text[1:]
+
+
+_TOKEN = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*['’]?|\d+|[^\w\s]")
+_BEFORE = frozenset("a an the my your his her its our their this that these those some any no".split())
+_AFTER = frozenset(
+    "is are was were be been has have had will would can could may might must should do does did in on at to "
+    "of for from with by about into over under after before and or but so because if when while as than that "
+    "who which he she it they we you i yesterday today tomorrow now here there".split()
+)
+_MALE = frozenset("un le ce cet du au".split())
+_FEMALE = frozenset("une la cette ma ta sa".split())
+_MANY = frozenset("les des ces mes tes ses nos vos leurs aux".split())
+_ARTICLES = _MALE | _FEMALE | _MANY | frozenset("mon ton son notre votre leur l' l’ d' d’ de".split())
+_OPEN_SOUNDS = "aeiou", "aeiouyhàâäéèêëîïôöûüœæ"
+"""The first letters before which English writes *an* and French *l'*; an h is silent in French alone."""
+_LEAST, _MOST = 3, 60
+"""A rare noun is linked with its translation so often in the pairs; places are those of any noun."""
+_SURE = 0.7
+_Kind = tuple[str | bool, ...]
+"""The gender (with the number), whether English has an s at the end, and whether either begins open."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Noun:
+    """A noun with its translation, and how often they are linked in the pairs."""
+
+    word: str
+    translation: str
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a noun stands in a pair: spans of characters in the source and the target."""
+
+    pair: int
+    source: tuple[int, int]
+    target: tuple[int, int]
+
+
+def exchanged_pairs(
+    pairs: Sequence[tuple[str, str]], share: float, rng: np.random.Generator
+) -> list[tuple[str, str]]:
+    """That share of the number of pairs, drawn so that each rare noun is as likely as any other.
+
+    None where no rare noun is found. A noun may be drawn for a place where it stands already.
+    """
+    nouns, places = _nouns_and_places(pairs)
+    kinds = {noun: kind for kind, known in nouns.items() if places[kind] for noun in known if noun.n <= _MOST}
+    offered = sorted(kinds, key=lambda noun: (noun.word, noun.translation))
+    if not offered:
+        return []
+    found = []
+    for index in rng.integers(0, len(offered), round(share * len(pairs))).tolist():
+        noun = offered[index]
+        there = places[kinds[noun]]
+        place = there[int(rng.integers(len(there)))]
+        source, target = pairs[place.pair]
+        found.append((_put(source, place.source, noun.word), _put(target, place.target, noun.translation)))
+    return found
+
+
+def _nouns_and_places(
+    pairs: Sequence[tuple[str, str]],
+) -> tuple[dict[_Kind, list[_Noun]], dict[_Kind, list[_Place]]]:
+    """By kind: the nouns of it, the most frequent first, and their places."""
+    texts = [[list(_TOKEN.finditer(text)) for text in pair] for pair in pairs]
+    words = [[[token[0] for token in side] for side in both] for both in texts]
+    numbers: tuple[dict[str, int], dict[str, int]] = ({}, {})
+    ids = [
+        [
+            np.array([numbers[side].setdefault(word.lower(), len(numbers[side])) for word in both[side]], int)
+            for both in words
+        ]
+        for side in (0, 1)
+    ]
+    genders = _genders(both[1] for both in words)
+    is_noun = _english_nouns(both[0] for both in words)
+    counted: Counter[tuple[str, str]] = Counter()
+    of_word: Counter[str] = Counter()
+    seen: dict[tuple[str, str], list[_Place]] = defaultdict(list)
+    for index, links in enumerate(align_texts(*ids)):
+        (sources, targets), (source, target) = texts[index], words[index]
+        for t, s in _single(links):
+            word, other = source[s], target[t]
+            if word not in is_noun or other not in genders:
+                continue
+            of_word[word] += 1
+            counted[word, other] += 1
+            if t and target[t - 1].lower() in _ARTICLES:
+                seen[word, other].append(_Place(index, sources[s].span(), targets[t].span()))
+    nouns: dict[_Kind, list[_Noun]] = defaultdict(list)
+    places: dict[_Kind, list[_Place]] = defaultdict(list)
+    for (word, other), n in counted.most_common():
+        if n < _LEAST or n < 0.4 * of_word[word] or (gender := genders[other]) is None:
+            continue
+        begins = [text[0] in sounds for text, sounds in zip((word, other), _OPEN_SOUNDS, strict=True)]
+        kind: _Kind = (gender, word.endswith("s"), *begins)
+        nouns[kind].append(_Noun(word, other, n))
+        places[kind] += seen[word, other]
+    return nouns, places
+
+
+def _put(text: str, span: tuple[int, int], word: str) -> str:
+    return text[: span[0]] + word + text[span[1] :]
+
+
+def _single(links: np.ndarray) -> Iterator[tuple[int, int]]:
+    """The links of a pair both of whose ends have no other."""
+    targets, sources = (Counter(links[:, side].tolist()) for side in (0, 1))
+    for t, s in links.tolist():
+        if targets[t] == 1 and sources[s] == 1:
+            yield t, s
+
+
+def _genders(texts: Iterator[list[str]]) -> dict[str, str | None]:
+    """By French word in small letters "m" or "f", of many "mm" or "ff"; None where it is not sure."""
+    seen: dict[str, Counter[str]] = defaultdict(Counter)
+    for text in texts:
+        for before, word in pairwise(text):
+            if not word.islower() or not word[-1].isalpha() or len(word) < 3:
+                continue
+            before = before.lower()
+            kind = "m" if before in _MALE else "f" if before in _FEMALE else "many" if before in _MANY else ""
+            seen[word][kind] += 1
+    single: dict[str, str | None] = {}
+    for word, kinds in seen.items():
+        n = kinds["m"] + kinds["f"] + kinds["many"]
+        if n >= 2 and n >= 0.3 * kinds.total():
+            kind = max("mf", key=kinds.__getitem__)
+            single[word] = kind if kinds[kind] >= 0.85 * n else None
+    found = dict(single)
+    for word, kinds in seen.items():
+        gender = single.get(word[:-1])
+        if word[-1] in "sx" and gender and kinds["many"] >= 2 and kinds["m"] + kinds["f"] == 0:
+            found[word] = 2 * gender
+    return found
+
+
+def _english_nouns(texts: Iterator[list[str]]) -> frozenset[str]:
+    """Words in small letters that stand after an article, and before no word that a noun is not before."""
+    n_all: Counter[str] = Counter()
+    n_after: Counter[str] = Counter()
+    n_last: Counter[str] = Counter()
+    for text in texts:
+        for before, word, then in zip(["", *text], text, [*text[1:], "."], strict=False):
+            if word.islower() and word[-1].isalpha() and len(word) > 2:
+                n_all[word] += 1
+                n_after[word] += before.lower() in _BEFORE
+                n_last[word] += then.lower() in _AFTER or not then[0].isalpha()
+    return frozenset(
+        word
+        for word, n in n_all.items()
+        if n_after[word] >= 0.2 * n and n_last[word] >= _SURE * n and word not in _BEFORE | _AFTER
+    )
 
 
 Ids = NDArray[np.int64]

@@ -43,7 +43,14 @@ from attnscope.text.corpora import (
     tagged_example,
 )
 from attnscope.text.examples import TOKENIZER_KIND, picture_shape_of, pointers_of, tells_next, vectors_of
-from attnscope.text.pairs import align_texts, joined_pairs, joining_words, renamed, renamed_pairs
+from attnscope.text.pairs import (
+    align_texts,
+    exchanged_pairs,
+    joined_pairs,
+    joining_words,
+    renamed,
+    renamed_pairs,
+)
 from attnscope.text.pictures import LabelledPictures, read_vectors
 from attnscope.text.tasks import Example, labels_of, task_tokenizer, word_labels_of
 from attnscope.text.tokenizer import Tokenizer, train_tokenizer
@@ -395,6 +402,7 @@ def _encode_text(tokenizer: Tokenizer, lines: Sequence[str]) -> Ids:
 
 def _prepare_pairs(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
     training, held_out = _split(recipe)
+    exchanged = _with_rare_nouns(recipe, training)
     if recipe.data.joined_share:
         rng = np.random.default_rng([recipe.training.seed, 2])
         words = joining_words(recipe.data.joined_by)
@@ -407,8 +415,24 @@ def _prepare_pairs(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
     if recipe.data.renamed_share:
         rng = np.random.default_rng([recipe.training.seed, 1])
         training = [*training, *renamed_pairs(training, recipe.data.renamed_share, rng)]
+    training = [*training, *exchanged]
     tokenizer = tokenizer or _trained_on(chain.from_iterable(training), recipe)
     return _from_pairs(recipe, tokenizer, training, held_out)
+
+
+def _with_rare_nouns(recipe: Recipe, training: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The pairs that data.exchanged_share adds; raises RecipeError where no noun could be exchanged."""
+    share = recipe.data.exchanged_share
+    if not round(share * len(training)):
+        return []
+    rng = np.random.default_rng([recipe.training.seed, 3])
+    if made := exchanged_pairs(training, share, rng):
+        return made
+    raise RecipeError(
+        f"data.exchanged_share is {share:g}, but {recipe.data.path} has no rare noun that can be exchanged.",
+        expected="English and French, with nouns that stand in 3 to 60 pairs and after articles",
+        action="Use more pairs, or set it to 0.",
+    )
 
 
 def held_out_pairs(recipe: Recipe) -> list[tuple[str, str]]:

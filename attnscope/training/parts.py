@@ -55,8 +55,9 @@ class DataPart:
     `careless_share` more are read: as many of the sources once more as they are typed in haste, without the
     capital they begin with and the mark they end with, half of them without apostrophes; `joined_share` more
     are each made of two, in a row or by a word of `joined_by` and its translation, "and/et, but/mais" for
-    instance; that teaches sentences of two clauses. `column` is the one of a CoNLL-U file that has the
-    labels.
+    instance; that teaches sentences of two clauses. Of pairs into French `exchanged_share` more are read in
+    which a rare noun and its translation stand in the place of others of the same gender and number; that
+    teaches rare nouns. `column` is the one of a CoNLL-U file that has the labels.
     """
 
     kind: Annotated[str, AllowedNames(DATA_KINDS)]
@@ -71,6 +72,7 @@ class DataPart:
     careless_share: Annotated[float, Between(0.0, 1.0)] = 0.0
     joined_share: Annotated[float, Between(0.0, 1.0)] = 0.0
     joined_by: Annotated[str, AtMost(400)] = ""
+    exchanged_share: Annotated[float, Between(0.0, 1.0)] = 0.0
     column: Literal["upos", "xpos", "deprel"] = "upos"
     about: Annotated[str, AtMost(1000)] = ""
 

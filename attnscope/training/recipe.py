@@ -281,7 +281,7 @@ def _checked(recipe: Recipe, *, is_tokenizer_given: bool, needs_data: bool) -> R
             expected='"characters" or "lines"; "crc32" is for pairs',
             action="Change one of them.",
         )
-    for key in ("careless_share", "joined_share"):
+    for key in ("careless_share", "joined_share", "exchanged_share"):
         share = getattr(data, key)
         if share and data.kind != "pairs":
             raise RecipeError(
