@@ -348,7 +348,7 @@ def _paint_series(
     xs, ys = thin(series.xs, series.ys, max(1, int(layout.plot.width())))
     px, py = layout.place(xs, ys)
     colour = QColor(series_colour(palette, series.colour))
-    if series.is_quiet:
+    if _is_pale(series):
         colour.setAlphaF(0.3)
     if series.style == "points":
         return paint_points(painter, px, py, colour)
@@ -376,9 +376,16 @@ def _paint_series(
             painter.setBrush(Qt.BrushStyle.NoBrush)
 
 
+def _is_pale(series: Series) -> bool:
+    """Whether it stands behind the others; one with a name beside it must be found again by its colour."""
+    return series.is_quiet and not (series.name and series.has_label)
+
+
 def _pen_of(series: Series, colour: QColor) -> QPen:
     """The pen of a curve; dashes of up to three colours beside each other leave each other seen."""
     pen = QPen(colour, 1.0 if series.is_quiet else 1.7)
+    if series.is_quiet and not _is_pale(series):
+        pen.setStyle(Qt.PenStyle.DashLine)
     if series.is_dashed:
         pen.setDashPattern([5.0, 10.0])
         pen.setDashOffset(5.0 * series.colour)
@@ -552,14 +559,17 @@ def paint_marks(
 ) -> None:
     """Dashed upright lines at pixels of `plot`, each with its word at the top."""
     painter.setFont(font(SMALL_PX))
+    behind = QColor(palette.background)
+    behind.setAlphaF(0.8)
     for x, word in marks:
         if not plot.left() - 1 <= x <= plot.right() + 1:
             continue
         painter.setPen(QPen(QColor(palette.muted), 1.0, Qt.PenStyle.DashLine))
         painter.drawLine(QPointF(x, plot.top()), QPointF(x, plot.bottom()))
-        painter.setPen(QColor(palette.muted))
         width = text_width(word)
         left = x + 4 if x + 4 + width <= plot.right() else x - 4 - width
+        painter.fillRect(QRectF(left - 1, plot.top(), width + 2, type_px(_LABEL_PX) * bool(word)), behind)
+        painter.setPen(QColor(palette.muted))
         painter.drawText(QPointF(left, plot.top() + 10), word)
 
 

@@ -1,6 +1,7 @@
 """Dialogs: one of a kind at a time, and asking for a folder, to open or to save in."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -61,6 +62,33 @@ def ask_new_folder(parent: QWidget, title: str, suggested: str, purpose: Purpose
     return dialog.found.path if is_chosen else ""
 
 
+def ask_file(parent: QWidget, title: str, start: str, kinds: str, others: Iterable[str] = ()) -> str:
+    """A file to write, with an ending of `kinds` or one of `others`; empty when it is not to be written.
+
+    The system's dialog asks before it replaces a file of the name that was typed, not of the one with ending.
+    """
+    path = QFileDialog.getSaveFileName(parent, title, start, kinds)[0]
+    endings = re.findall(r"\*(\.[\w.]+)", kinds)
+    if not path or path.lower().endswith((*endings, *others)):
+        return path
+    whole = Path(path + endings[0])
+    words = f"{whole.name} exists already in {whole.parent}."
+    return "" if whole.exists() and not is_replaced(parent, "Replace the file?", words) else str(whole)
+
+
+def is_replaced(parent: QWidget, title: str, words: str) -> bool:
+    """Whether a person wants what is there replaced; Esc and Enter keep it."""
+    box = QMessageBox(parent)
+    box.setIcon(QMessageBox.Icon.Warning)
+    box.setWindowTitle(title)
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    box.setText(words)
+    replace = box.addButton("Replace", QMessageBox.ButtonRole.DestructiveRole)
+    box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))
+    box.exec()
+    return box.clickedButton() is replace
+
+
 class FolderDialog(QDialog):
     """Takes a name and a place, and says at once what saving there does."""
 
@@ -87,7 +115,7 @@ class FolderDialog(QDialog):
     def accept(self) -> None:
         """Close with the folder, unless a person keeps what would be replaced."""
         self._look()  # something may have come there meanwhile
-        if self.found.is_possible and (not self.found.is_replaced or self._is_replaced()):
+        if self.found.is_possible and (not self.found.is_replaced or self._is_to_be_replaced()):
             super().accept()
 
     def _build(self) -> None:
@@ -123,14 +151,6 @@ class FolderDialog(QDialog):
         if folder:
             self.place.setText(folder)
 
-    def _is_replaced(self) -> bool:
-        """Whether a person wants what is there replaced; Esc and Enter keep it."""
-        box = QMessageBox(self)
-        box.setIcon(QMessageBox.Icon.Warning)
-        box.setWindowTitle("Replace the model?")
-        box.setTextFormat(Qt.TextFormat.PlainText)
-        box.setText(f"{self.found.path} holds a model that AttnScope saved. Saving replaces it.")
-        replace = box.addButton("Replace", QMessageBox.ButtonRole.DestructiveRole)
-        box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))
-        box.exec()
-        return box.clickedButton() is replace
+    def _is_to_be_replaced(self) -> bool:
+        words = f"{self.found.path} holds a model that AttnScope saved. Saving replaces it."
+        return is_replaced(self, "Replace the model?", words)

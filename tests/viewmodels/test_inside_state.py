@@ -169,7 +169,7 @@ def test_that_the_query_is_called_as_the_maps_call_their_rows_and_both_follow_th
     read = inside().query_token
     assert state.inside.query_token == dataclasses.replace(written, read=read.label)  # type: ignore[union-attr]
     told: list[str] = []
-    state.changed.inside.connect(lambda: told.append("inside"))
+    state.changed.query.connect(lambda: told.append("query"))
     desk.session.set_aspect(Aspect(rows="read"))
-    assert told == ["inside"]
+    assert told == ["query"]
     assert state.inside.query_token == read  # type: ignore[union-attr]

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QFileDialog, QMessageBox, QPushButton, QWidget
 from session_samples import Desk, ref, state_of
 
 from attnscope.errors import LoadError
-from attnscope.figures.export import save
+from attnscope.figures.export import save, suggested_name
 from attnscope.figures.figure_file import read_figure_file
 from attnscope.figures.file_names import ENDINGS
+from attnscope.figures.views.lab import LabFigure
 from attnscope.figures.views.panels import PanelsFigure
 from attnscope.records import LoadModel, SaveModel
 from attnscope.viewmodels.view_state import ViewState
@@ -369,3 +370,26 @@ def test_that_the_fields_of_the_axes_show_the_names_that_the_figure_has(qtbot):
     assert [edit.placeholderText() for edit in shown] == ["Key", "Query"]
     choose(dialog.choices.views, "panels")
     assert [edit.placeholderText() for edit in shown] == ["Key", "Written"]
+
+
+def test_that_a_name_without_ending_replaces_a_file_only_when_a_person_wants_it(qtbot, monkeypatch, tmp_path):
+    dialog, asked = make(qtbot), []
+    typed = {"to": str(tmp_path / "fig 1.2")}
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_args: (typed["to"], ""))
+    monkeypatch.setattr(QMessageBox, "exec", lambda box: asked.append(box.text()))
+    written = tmp_path / "fig 1.2.svg"
+    dialog.save_button.click()
+    assert (written.read_bytes()[:5], asked) == (b"<?xml", [])
+    written.write_bytes(b"mine")
+    dialog.save_button.click()
+    assert written.read_bytes() == b"mine"
+    assert len(asked) == 1
+    assert "fig 1.2.svg exists already" in asked[0]
+    typed["to"] = str(tmp_path / "other.png")  # the system's dialog has asked for this one
+    dialog.save_button.click()
+    assert (tmp_path / "other.png").read_bytes()[1:4] == b"PNG"
+
+
+def test_that_a_lab_and_an_answer_name_their_files():
+    for title in ("Kernel regression", "Head roles"):
+        assert suggested_name(LabFigure(title=title)) == f"lab-{title.lower().replace(' ', '-')}.svg"

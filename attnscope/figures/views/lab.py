@@ -47,6 +47,9 @@ class LabFigure(FigureSpec):
             else:
                 paint_chart(painter, place, self.charts[k - n_maps], palette=palette)
 
+    def name_parts(self) -> list[str]:
+        return [self.title]
+
     def rows(self) -> Iterator[Iterable[str]]:
         yield CHART_HEADER
         yield from chart_rows(self.charts)

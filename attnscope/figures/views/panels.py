@@ -175,7 +175,9 @@ class PanelsFigure(FigureSpec):
     def shown_words(self) -> list[str]:
         words = [f"{letter}: {_panel_words(self, i)}" for i, letter in enumerate(self.letters)]
         maps = self.head_maps()
-        words += ["rows queries, columns keys", f"mask {mask_words(maps)}"] if maps else []
+        if maps:
+            rows = "what is written" if maps[0].queries and maps[0].queries[0].read else "queries"
+            words += [f"rows {rows}, columns keys", f"mask {mask_words(maps)}"]
         words += list(dict.fromkeys(m.note for m in maps if m.note))
         is_joint = self.style.scale == "head"
         scale = f"scale to the largest weight, {self.style.colour_map}" if is_joint else scale_words(self)

@@ -211,6 +211,12 @@ class InsideChanges(SignalGroup):
     busy = Signal()
 
 
+def queries_of(session: Session, rows: Rows) -> tuple[Token, ...]:
+    """What the rows of the head that is looked at are called after; none without a text."""
+    traced, head = session.traced_text, session.primary
+    return stack_tokens(traced, head.stack, rows)[0] if traced is not None and head is not None else ()
+
+
 class InsideState:
     """The head is the session's; the chosen query stays while the text does."""
 
@@ -228,7 +234,7 @@ class InsideState:
         session.changed.text.connect(self._on_text, max_args=0)
         session.changed.traced.connect(self._look_again, max_args=0)
         session.changed.selection.connect(self._look_again, max_args=0)
-        session.changed.aspect.connect(self._on_aspect, max_args=0)
+        session.changed.aspect.connect(self._look_again, max_args=0)
 
     # What can be read
 
@@ -245,18 +251,7 @@ class InsideState:
     @property
     def tokens(self) -> tuple[Token, ...]:
         """The queries that can be chosen, as they are read."""
-        return self._tokens("read")
-
-    @property
-    def labels(self) -> tuple[Token, ...]:
-        """What the maps call these queries."""
-        return self._tokens(self._session.aspect.rows)
-
-    def _tokens(self, rows: Rows) -> tuple[Token, ...]:
-        traced, head = self._session.traced_text, self._session.primary
-        if traced is None or head is None:
-            return ()
-        return stack_tokens(traced, head.stack, rows)[0]
+        return queries_of(self._session, "read")
 
     @property
     def query(self) -> int:
@@ -377,10 +372,6 @@ class InsideState:
     def _on_text(self) -> None:
         if not self._session.text.strip():
             self._forget()
-
-    def _on_aspect(self) -> None:
-        """The query may be called otherwise."""
-        self.changed.inside.emit()
 
     def _forget(self) -> None:
         self.asking.forget()

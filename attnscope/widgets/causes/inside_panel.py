@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QButtonGroup, QFrame, QToolBu
 
 from attnscope.figures.style import NORMAL_PX, isolated, plain_piece, text_width, type_px
 from attnscope.figures.views.inside import InsideLayout, InsidePart, InsidePlace, inside_layout, paint_inside
-from attnscope.viewmodels.causes.inside import STEP_TIPS, STEPS, InsideState, Step
+from attnscope.viewmodels.causes.inside import STEP_TIPS, STEPS, InsideState, Step, queries_of
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Cell, Highlight, ViewState
 from attnscope.widgets.form_parts import column, row
@@ -304,7 +304,7 @@ class InsidePanel(Dressed):
             self.picture.bring_into_view(state.row)
 
     def _show_query(self) -> None:
-        state, tokens = self._state, self._state.labels
+        state, tokens = self._state, queries_of(self._session, self._session.aspect.rows)
         has_query = state.query < len(tokens)
         has_room = has_query and self.width() >= type_px(_ROOM_PX)
         piece = isolated(plain_piece(tokens[state.query].piece, max_characters=14)) if has_room else ""
@@ -313,6 +313,7 @@ class InsidePanel(Dressed):
         self.back.setEnabled(state.query > 0)
         self.on.setEnabled(state.query + 1 < len(tokens))
         self.layer.setEnabled(state.rest_of_layer is not None)
+        self.picture.viewport().update()  # the query may be called otherwise
 
     def _ask_layer(self) -> None:
         options = self._state.rest_of_layer

@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QDoubleSpinBox,
-    QFileDialog,
     QFormLayout,
     QLineEdit,
     QSizePolicy,
@@ -46,6 +45,7 @@ from attnscope.figures.token_axis import axis_names
 from attnscope.figures.views.panels import MAX_COLUMNS, PanelsFigure
 from attnscope.figures.words_and_numbers import first_lines
 from attnscope.viewmodels.view_state import SCALES
+from attnscope.widgets.dialogs import ask_file
 from attnscope.widgets.form_parts import column, inset_text, monospaced_font, row
 from attnscope.widgets.labels import PlainLabel, named, push_button
 
@@ -585,8 +585,7 @@ class ExportDialog(QDialog):
 
     def _on_save_clicked(self) -> None:
         format = self.choices.format()
-        path, _ = QFileDialog.getSaveFileName(
-            self, "Export figure", self.suggested_path(), f"{format.upper()} (*{ENDINGS[format]})"
-        )
+        kinds = f"{_FORMAT_NAMES.get(format, format.upper())} (*{ENDINGS[format]})"
+        path = ask_file(self, "Export figure", self.suggested_path(), kinds, ENDINGS.values())
         if path:
-            self.save_to(path if Path(path).suffix else f"{path}{ENDINGS[format]}")
+            self.save_to(path)

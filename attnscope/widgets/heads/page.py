@@ -43,6 +43,7 @@ from attnscope.records.sites import STACKS
 from attnscope.viewmodels.heads.state import HEAD_COLUMN, ROLE_COLUMN, SPECIAL_NAMES, HeadsState
 from attnscope.viewmodels.session.head_measures import cell_tip, estimate_text
 from attnscope.viewmodels.session.opening import Placeholder
+from attnscope.widgets.dialogs import ask_file
 from attnscope.widgets.form_parts import ChoiceButton, FlowRow, column, dress_table, together
 from attnscope.widgets.labels import (
     ElidedLabel,
@@ -373,7 +374,8 @@ def ask_open_path(parent: QWidget, title: str, kinds: str) -> str:
 
 def ask_save_path(parent: QWidget, title: str, kinds: str) -> str:
     """Ask for a file to write; empty when nothing was chosen."""
-    return QFileDialog.getSaveFileName(parent, title, str(Path.home() / "heads.csv"), kinds)[0]
+    name = "heads.json" if kinds.startswith("JSON") else "heads.csv"
+    return ask_file(parent, title, str(Path.home() / name), kinds)
 
 
 class HeadsPage(QWidget):

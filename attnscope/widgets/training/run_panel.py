@@ -34,7 +34,7 @@ from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.status import several_status
 from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.actions import allow
-from attnscope.widgets.dialogs import ask_folder, ask_new_folder
+from attnscope.widgets.dialogs import ask_file, ask_folder, ask_new_folder
 from attnscope.widgets.form_parts import column, inset_text, narrow_combo, row
 from attnscope.widgets.labels import (
     ElidedLabel,
@@ -450,10 +450,10 @@ class RecipeRow(QWidget):
 
     @Slot()
     def _on_save_recipe(self) -> None:
-        path, _ = QFileDialog.getSaveFileName(self, "Save recipe", self._state.recipe.path, _TOML)
+        path = ask_file(self, "Save recipe", self._state.recipe.path, _TOML)
         if path:
             with told_failures(self.failed, _RECIPE):
-                self._state.recipe.save(path if path.endswith(".toml") else f"{path}.toml")
+                self._state.recipe.save(path)
 
     @Slot()
     def _on_revert(self) -> None:

@@ -21,7 +21,6 @@ from PySide6.QtWidgets import (
     QComboBox,
     QDialog,
     QDialogButtonBox,
-    QFileDialog,
     QGridLayout,
     QHBoxLayout,
     QLineEdit,
@@ -45,7 +44,7 @@ from attnscope.viewmodels.training.runs_list import COLUMN_TIPS, FIXED_COLUMNS, 
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState, SweepWish
 from attnscope.widgets.actions import allow
-from attnscope.widgets.dialogs import ask_folder, ask_new_folder, dialog_of, open_one
+from attnscope.widgets.dialogs import ask_file, ask_folder, ask_new_folder, dialog_of, open_one
 from attnscope.widgets.form_parts import column, dress_table, inset_text, narrow_combo, row
 from attnscope.widgets.labels import (
     ElidedLabel,
@@ -620,10 +619,10 @@ class RunsPanel(QWidget):
 
     @Slot()
     def _on_export(self) -> None:
-        path, _ = QFileDialog.getSaveFileName(self, "Export the table of runs", "runs.csv", "CSV (*.csv)")
+        path = ask_file(self, "Export the table of runs", "runs.csv", "CSV (*.csv)")
         if path:
             with told_failures(self.failed, "table of runs"):
-                self._runs.table.save(path if Path(path).suffix else f"{path}.csv")
+                self._runs.table.save(path)
 
     @Slot(str, QPoint)
     def _on_menu(self, folder: str, place: QPoint) -> None:

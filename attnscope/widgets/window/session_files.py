@@ -33,7 +33,7 @@ from attnscope.viewmodels.session.file import (
 from attnscope.viewmodels.session.opening import OPENING, Recents, open_and_explore
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
-from attnscope.widgets.dialogs import ask_folder
+from attnscope.widgets.dialogs import ask_file, ask_folder
 from attnscope.widgets.labels import when
 
 # A figure file that somebody opens: its numbers in the export dialog, its question in the window.
@@ -263,7 +263,7 @@ def _ask_open(parent: QWidget, title: str, start: str) -> str:
 
 
 def _ask_save(parent: QWidget, title: str, start: str) -> str:
-    return QFileDialog.getSaveFileName(parent, title, start, f"Sessions (*{ENDING})")[0]
+    return ask_file(parent, title, start, f"Sessions (*{ENDING})")
 
 
 class AwaitedSession:
