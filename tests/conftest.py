@@ -109,7 +109,7 @@ def same_theme(request: pytest.FixtureRequest) -> Iterator[None]:
         from PySide6.QtGui import QPalette
         from PySide6.QtWidgets import QApplication
 
-        from attnscope.figures.style import set_type_factor
+        from attnscope.figures import set_type_factor
 
         set_type_factor(1.0)
         QApplication.setPalette(QPalette())

@@ -7,10 +7,8 @@ from graph_samples import graph
 from inside_samples import inside
 
 from attnscope import Caption
-from attnscope.figures.spec import FigureSpec
-from attnscope.figures.views import VIEWS
-from attnscope.figures.views.inside import InsidePart
-from attnscope.figures.views.picture import PicturePart
+from attnscope.figures import FigureSpec
+from attnscope.figures.views import VIEWS, InsidePart, PicturePart
 from attnscope.records import (
     CellMap,
     Chart,

@@ -14,7 +14,7 @@ from PySide6.QtGui import QColor, QFontDatabase, QPainter
 
 from attnscope.errors import UserError
 from attnscope.figures.colours import COLOUR_MAPS, LIGHT, Palette
-from attnscope.figures.paint_map import BAR_WIDTH_PX
+from attnscope.figures.map_painting import BAR_WIDTH_PX
 from attnscope.figures.spec import (
     LAYOUT_DPI,
     MAX_MM,

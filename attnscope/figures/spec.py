@@ -15,8 +15,8 @@ from PySide6.QtGui import QPainter
 from attnscope.codec import At, Once
 from attnscope.errors import UserError
 from attnscope.figures.colours import Palette
-from attnscope.figures.paint_tiles import MapPart
 from attnscope.figures.style import MapStyle
+from attnscope.figures.tiles_painting import MapPart
 from attnscope.records.findings import GoldCell
 from attnscope.records.interventions import Interventions
 from attnscope.records.maps import HeadMap, PositionCheck, PositionTable, SiteGrid

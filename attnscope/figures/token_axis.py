@@ -18,7 +18,7 @@ from attnscope.figures.style import SMALL_PX, MapStyle, Turn, font, plain_piece,
 from attnscope.records.tokens import UNKNOWN_PIECES, Token
 from attnscope.shapes import outline
 
-LINE_PX = 13.0
+AXIS_LINE_PX = 13.0
 PAD_PX = 5.0
 _MAX_LABEL_PX = 132.0
 _MIN_STEP_PX = 10.5
@@ -64,7 +64,7 @@ def label_width(token: Token) -> float:
 @lru_cache(maxsize=4096)
 def _label_width(label: str, is_special: bool, _type: tuple[float, str]) -> float:
     if outline(label) is not None:
-        return type_px(LINE_PX)
+        return type_px(AXIS_LINE_PX)
     metrics = QFontMetricsF(font(SMALL_PX, is_italic=is_special))
     return min(float(metrics.horizontalAdvance(plain_piece(label))), type_px(_MAX_LABEL_PX))
 
@@ -123,16 +123,16 @@ def column_turn(tokens: tuple[Token, ...], step: float) -> Turn:
     """How far column labels turn: not while no two touch, 45° while lines do not, else 90°."""
     if side_by_side(tokens) <= step:
         return 0
-    return 45 if step >= type_px(LINE_PX) * math.sqrt(2) else 90
+    return 45 if step >= type_px(AXIS_LINE_PX) * math.sqrt(2) else 90
 
 
 def column_height(width: float, turn: Turn) -> float:
     """The height of column labels whose widest is `width`."""
     if turn == 0:
-        return type_px(LINE_PX) + PAD_PX
+        return type_px(AXIS_LINE_PX) + PAD_PX
     if turn == 90:
         return width + PAD_PX
-    return (width + type_px(LINE_PX) * 0.7) * math.sin(math.radians(45)) + PAD_PX
+    return (width + type_px(AXIS_LINE_PX) * 0.7) * math.sin(math.radians(45)) + PAD_PX
 
 
 def stride_for(step: float, every: int = 0) -> int:
@@ -142,7 +142,7 @@ def stride_for(step: float, every: int = 0) -> int:
 
 def column_stride(step: float, turn: Turn, width: float, every: int = 0) -> int:
     """Every how many keys a label of at most `width` has room when labels turn by `turn` degrees."""
-    apart = {0: width + 8, 45: type_px(LINE_PX) * math.sqrt(2), 90: 0.0}[turn]
+    apart = {0: width + 8, 45: type_px(AXIS_LINE_PX) * math.sqrt(2), 90: 0.0}[turn]
     return max(stride_for(step, every), math.ceil(apart / max(step, 1e-6) - 1e-6))
 
 
@@ -177,7 +177,9 @@ def paint_rows(
     left = x if is_left_aligned else x - labels.width
     _paint_word_links(painter, labels, palette, x=x - 2.0 if is_left_aligned else x + 2.0)
     for i in labels.shown():
-        box = QRectF(left, labels.span.centre(i) - type_px(LINE_PX) / 2, labels.width, type_px(LINE_PX))
+        box = QRectF(
+            left, labels.span.centre(i) - type_px(AXIS_LINE_PX) / 2, labels.width, type_px(AXIS_LINE_PX)
+        )
         _paint_label(painter, labels.tokens[i], box, align, palette, i == labels.highlight)
 
 
@@ -189,14 +191,14 @@ def paint_columns(painter: QPainter, labels: AxisLabels, bottom: float, turn: Tu
         x, is_highlighted = span.centre(i), i == labels.highlight
         if turn == 0:
             room = max(span.step * stride, label_width(tokens[i]) if stride == 1 else 0.0)
-            box = QRectF(x - room / 2, bottom - type_px(LINE_PX), room, type_px(LINE_PX))
+            box = QRectF(x - room / 2, bottom - type_px(AXIS_LINE_PX), room, type_px(AXIS_LINE_PX))
             _paint_label(painter, tokens[i], box, Qt.AlignmentFlag.AlignHCenter, palette, is_highlighted)
             continue
         painter.save()
         painter.translate(QPointF(x, bottom))
         painter.rotate(-turn)
-        shift = -type_px(LINE_PX) / 2 if turn == 90 else -type_px(LINE_PX) * 0.62
-        box = QRectF(0.0, shift, labels.width, type_px(LINE_PX))
+        shift = -type_px(AXIS_LINE_PX) / 2 if turn == 90 else -type_px(AXIS_LINE_PX) * 0.62
+        box = QRectF(0.0, shift, labels.width, type_px(AXIS_LINE_PX))
         _paint_label(painter, tokens[i], box, Qt.AlignmentFlag.AlignLeft, palette, is_highlighted)
         painter.restore()
 

@@ -7,8 +7,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent
 from PySide6.QtWidgets import QCheckBox, QGraphicsSimpleTextItem, QGridLayout, QWidget
 
 from attnscope.counting import number_text
-from attnscope.figures.colours import series_colour
-from attnscope.figures.paint_chart import (
+from attnscope.figures.chart_painting import (
     equal_ranges,
     log_ticks,
     name_lines,
@@ -19,6 +18,7 @@ from attnscope.figures.paint_chart import (
     upright_every,
     words_apart,
 )
+from attnscope.figures.colours import series_colour
 from attnscope.figures.style import SMALL_PX, font, plain_piece, type_px
 from attnscope.records.charts import Chart, Series
 from attnscope.records.maps import PositionTable

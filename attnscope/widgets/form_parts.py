@@ -49,7 +49,7 @@ from PySide6.QtWidgets import (
     QWidgetAction,
 )
 
-from attnscope.figures.paint_formula import SetFormula, set_formula
+from attnscope.figures.formula_painting import SetFormula, set_formula
 from attnscope.figures.style import NORMAL_PX, text_width, type_px
 from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button
 from attnscope.widgets.theme import Dressed

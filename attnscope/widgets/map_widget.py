@@ -23,7 +23,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QApplication, QProgressBar, QWidget
 
 from attnscope.figures.colours import COLOUR_MAPS, ColourMap, Palette
-from attnscope.figures.paint_map import MapLayout, whole_view
+from attnscope.figures.map_painting import MapLayout, whole_view
 from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, MapStyle, font, type_at, type_px
 from attnscope.settings import Settings
 from attnscope.viewmodels.session.opening import Placeholder

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attnscope.app import make_application
-from attnscope.figures.export import save
-from attnscope.figures.file_names import Format
-from attnscope.figures.views.grid import GridFigure
+from attnscope.figures import Format, save
+from attnscope.figures.views import GridFigure
 from bench.grid import random_grids
 from bench.report import Measurement, median_of
 

@@ -17,9 +17,7 @@ from pytestqt.qtbot import QtBot
 
 from attnscope import Caption, figure
 from attnscope.errors import SaveError, UserError
-from attnscope.figures import export
-from attnscope.figures.style import MapStyle
-from attnscope.figures.words_and_numbers import safe_cell
+from attnscope.figures import MapStyle, export, safe_cell
 from attnscope.records import Gates, HeadMap, HeadRef, Site, SiteGrid
 from attnscope.widgets.explore.grid import GridView
 from attnscope.widgets.explore.head_view import HeadView, LinesView

@@ -30,7 +30,7 @@ from attnscope.app import DRAFT_NAME, bring_draft_back
 from attnscope.cli.inputs import read_file_argument
 from attnscope.conllu import read_conllu
 from attnscope.errors import UserError
-from attnscope.figures.figure_file import read_figure_file
+from attnscope.figures import read_figure_file
 from attnscope.models import load
 from attnscope.models.huggingface.config import read_special_ids
 from attnscope.models.huggingface.inputs import prepared_pixels, read_extractor, read_preparation

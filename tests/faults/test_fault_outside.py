@@ -16,7 +16,7 @@ from attnscope import files, outside
 from attnscope.cli.inputs import read_file_argument
 from attnscope.conllu import read_conllu
 from attnscope.errors import LoadError, UserError
-from attnscope.figures.figure_file import read_figure_file
+from attnscope.figures import read_figure_file
 from attnscope.models import load
 from attnscope.outside import parse_json, parse_toml, read_json
 from attnscope.paths import resources_folder

@@ -12,7 +12,7 @@ from tiny_models import tiny_model
 
 from attnscope import files
 from attnscope.errors import SaveError
-from attnscope.figures.file_names import target_of
+from attnscope.figures import target_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links, pipes and rights as Unix has them")
 

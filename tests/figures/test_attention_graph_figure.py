@@ -12,12 +12,17 @@ from graph_samples import graph
 from PySide6.QtCore import QPointF, QRectF
 
 from attnscope import Caption, Figure
-from attnscope.figures.export import render
-from attnscope.figures.figure_file import kept_as_json, kept_from_json
-from attnscope.figures.page import sized
-from attnscope.figures.spec import FigureSpec
-from attnscope.figures.views.graph import GraphFigure, graph_layout, inputs_share_words
-from attnscope.figures.words_and_numbers import caption_lines, csv_bytes, npz_bytes
+from attnscope.figures import (
+    FigureSpec,
+    caption_lines,
+    csv_bytes,
+    kept_as_json,
+    kept_from_json,
+    npz_bytes,
+    render,
+    sized,
+)
+from attnscope.figures.views import GraphFigure, graph_layout, inputs_share_words
 from attnscope.records import Token
 
 RECT = QRectF(0, 0, 400, 200)

@@ -11,7 +11,7 @@ from session_samples import state_of
 import attnscope as at
 from attnscope.analysis.positions import N_VECTORS, WIDTH, position_checks, position_tables
 from attnscope.cli.main import main
-from attnscope.figures.views.checklist import checklist_point
+from attnscope.figures.views import checklist_point
 from attnscope.records import PositionCheck, PositionsShown
 from attnscope.schemes.positions import POSITIONS
 from attnscope.widgets.positions.page import PositionsPage

@@ -5,9 +5,7 @@ import pytest
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QImage, QPainter
 
-from attnscope.figures.colours import LIGHT
-from attnscope.figures.paint_map import ColourBar, paint_colour_bar
-from attnscope.figures.style import type_at
+from attnscope.figures import LIGHT, ColourBar, paint_colour_bar, type_at
 
 pytestmark = pytest.mark.qt
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from attnscope.figures.colours import DARK, LIGHT, PROJECTOR, Palette, lut
+from attnscope.figures import DARK, LIGHT, PROJECTOR, Palette, lut
 
 SIGHTS = {
     "protanopia": [

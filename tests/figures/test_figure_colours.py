@@ -2,17 +2,7 @@ import numpy as np
 import pytest
 
 from attnscope.errors import UserError
-from attnscope.figures.colours import (
-    COLOUR_MAPS,
-    DARK,
-    LIGHT,
-    PROJECTOR,
-    Palette,
-    contrast,
-    lightness,
-    lut,
-    lut_argb,
-)
+from attnscope.figures import COLOUR_MAPS, DARK, LIGHT, PROJECTOR, Palette, contrast, lightness, lut, lut_argb
 
 
 @pytest.mark.parametrize("name", ["viridis", "cividis", "magma"])

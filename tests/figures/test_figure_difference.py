@@ -12,14 +12,25 @@ from PySide6.QtGui import QColor, QImage, QPainter
 
 from attnscope import figure
 from attnscope.errors import UserError
-from attnscope.figures import export
-from attnscope.figures.colours import DARK, LIGHT, difference_map, lightness, lut
-from attnscope.figures.paint_changes import by_change, changes_layout, paint_changes
-from attnscope.figures.paint_grid import GridMarks
-from attnscope.figures.raster import FIRST_COLOUR, NO_DATA, NOT_ALLOWED
-from attnscope.figures.style import MapStyle, text_width
-from attnscope.figures.views.difference import GAP, difference_codes, difference_layout, paint_difference
-from attnscope.figures.words_and_numbers import caption_lines
+from attnscope.figures import (
+    DARK,
+    FIRST_COLOUR,
+    LIGHT,
+    NO_DATA,
+    NOT_ALLOWED,
+    GridMarks,
+    MapStyle,
+    by_change,
+    caption_lines,
+    changes_layout,
+    difference_map,
+    export,
+    lightness,
+    lut,
+    paint_changes,
+    text_width,
+)
+from attnscope.figures.views import GAP, difference_codes, difference_layout, paint_difference
 from attnscope.records import NO_GATES, DifferenceGrid, HeadMap, HeadRef, Site
 from attnscope.viewmodels.compare.difference import align_tokens, compare_maps
 

@@ -17,18 +17,22 @@ from PySide6.QtGui import QColor, QFontDatabase, QGuiApplication, QImage
 
 from attnscope import Figure, figure, from_arrays, load_figure
 from attnscope.errors import UserError
-from attnscope.figures import export
-from attnscope.figures.colours import LIGHT, lut
-from attnscope.figures.paint_map import map_layout
-from attnscope.figures.paint_tiles import MapPart
-from attnscope.figures.raster import code_colours, codes_from_weights
-from attnscope.figures.spec import FigureSpec, as_drawn
-from attnscope.figures.style import MapStyle
-from attnscope.figures.views import VIEWS
-from attnscope.figures.views.grid import weights_of_grid
-from attnscope.figures.views.head import weights_of_tile
-from attnscope.figures.views.lines import strong_lines
-from attnscope.figures.words_and_numbers import caption_lines, first_lines, mask_words
+from attnscope.figures import (
+    LIGHT,
+    FigureSpec,
+    MapPart,
+    MapStyle,
+    as_drawn,
+    caption_lines,
+    code_colours,
+    codes_from_weights,
+    export,
+    first_lines,
+    lut,
+    map_layout,
+    mask_words,
+)
+from attnscope.figures.views import VIEWS, strong_lines, weights_of_grid, weights_of_tile
 from attnscope.records import (
     NO_GATES,
     Chart,

@@ -12,21 +12,20 @@ from figure_samples import head_map, site_grid, spec, tokens
 
 from attnscope import FigureOrigin
 from attnscope.errors import LoadError, UserError
-from attnscope.figures.export import render, save
-from attnscope.figures.figure_file import (
+from attnscope.figures import (
+    FigureSpec,
+    MapPart,
+    MapStyle,
     SavedFigure,
     figure_file_bytes,
     figure_from_bytes,
     read_figure_file,
+    render,
+    save,
+    target_of,
     what_to_keep,
 )
-from attnscope.figures.file_names import target_of
-from attnscope.figures.paint_tiles import MapPart
-from attnscope.figures.spec import FigureSpec
-from attnscope.figures.style import MapStyle
-from attnscope.figures.views import VIEWS
-from attnscope.figures.views.head import HeadFigure
-from attnscope.figures.views.panels import panels_figure, panels_of
+from attnscope.figures.views import VIEWS, HeadFigure, panels_figure, panels_of
 from attnscope.records import CellMap, Gates, GoldCell, HeadRef, MapTile, RemoveEdge, SelfCheck
 from attnscope.viewmodels.maps.aspect import Aspect
 

@@ -10,13 +10,18 @@ from figure_samples import head_map, site_grid, spec, tokens
 from PySide6.QtGui import QImage
 
 from attnscope.errors import UserError
-from attnscope.figures import export
-from attnscope.figures.page import fitted, is_fitted, preset_of, sized
-from attnscope.figures.spec import FigureSpec
-from attnscope.figures.style import text_width
-from attnscope.figures.token_axis import column_turn, label_width
-from attnscope.figures.views import VIEWS
-from attnscope.figures.views.panels import panels_figure, suiting_columns
+from attnscope.figures import (
+    FigureSpec,
+    column_turn,
+    export,
+    fitted,
+    is_fitted,
+    label_width,
+    preset_of,
+    sized,
+    text_width,
+)
+from attnscope.figures.views import VIEWS, panels_figure, suiting_columns
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 _MOST_WHITE = 0.12

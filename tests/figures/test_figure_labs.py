@@ -10,13 +10,21 @@ from figure_samples import lab_cells, lab_charts, spec
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
-from attnscope.figures.cause_maps import table_cells
-from attnscope.figures.colours import DARK, LIGHT, Palette
-from attnscope.figures.export import render
-from attnscope.figures.paint_cells import paint_cells
-from attnscope.figures.paint_chart import name_lines, names_high, paint_chart, parted, words_apart
-from attnscope.figures.style import text_width
-from attnscope.figures.views.lab import picture_places, row_sizes
+from attnscope.figures import (
+    DARK,
+    LIGHT,
+    Palette,
+    name_lines,
+    names_high,
+    paint_cells,
+    paint_chart,
+    parted,
+    render,
+    table_cells,
+    text_width,
+    words_apart,
+)
+from attnscope.figures.views import picture_places, row_sizes
 from attnscope.labs import LABS
 from attnscope.records import CellMap, Token
 

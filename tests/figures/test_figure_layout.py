@@ -2,9 +2,7 @@ import pytest
 from figure_samples import head_map, site_grid, tokens
 from PySide6.QtCore import QPointF, QRectF
 
-from attnscope.figures.paint_grid import GridLayout, grid_layout
-from attnscope.figures.paint_map import map_layout
-from attnscope.figures.token_axis import Span, column_turn, stride_for
+from attnscope.figures import GridLayout, Span, column_turn, grid_layout, map_layout, stride_for
 from attnscope.records import HeadRef
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]

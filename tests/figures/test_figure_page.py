@@ -11,9 +11,7 @@ import pytest
 from figure_samples import head_map, spec, tokens
 
 from attnscope.errors import UserError
-from attnscope.figures import html_page
-from attnscope.figures.export import render
-from attnscope.figures.html_page import script_json
+from attnscope.figures import html_page, render, script_json
 from attnscope.records import GoldCell
 
 EVIL = ("</script><script>alert(1)</script>", "<!--", "a\u2028b", '"&quot;', "\u202eevil")

@@ -6,15 +6,36 @@ from figure_samples import head_map, position_table, site_grid
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
-from attnscope.figures.colours import DARK, LIGHT, Palette, lut_argb
-from attnscope.figures.paint_chart import log_ticks, nice_ticks, thin, tick_text
-from attnscope.figures.paint_grid import GridMarks, paint_grid
-from attnscope.figures.paint_map import paint_head_map, weight_text, weight_ticks
-from attnscope.figures.raster import FIRST_COLOUR, ImageCache, codes_from_grid, codes_from_weights
-from attnscope.figures.style import MapStyle, value_text, widest_value
-from attnscope.figures.views.inside import short_limit
-from attnscope.figures.views.lines import head_shifts, paint_lines, strong_lines
-from attnscope.figures.views.positions import paint_positions, whole_ticks
+from attnscope.figures import (
+    DARK,
+    FIRST_COLOUR,
+    LIGHT,
+    GridMarks,
+    ImageCache,
+    MapStyle,
+    Palette,
+    codes_from_grid,
+    codes_from_weights,
+    log_ticks,
+    lut_argb,
+    nice_ticks,
+    paint_grid,
+    paint_head_map,
+    thin,
+    tick_text,
+    value_text,
+    weight_text,
+    weight_ticks,
+    widest_value,
+)
+from attnscope.figures.views import (
+    head_shifts,
+    paint_lines,
+    paint_positions,
+    short_limit,
+    strong_lines,
+    whole_ticks,
+)
 from attnscope.records import Gates, HeadMap, HeadRef
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]

@@ -14,15 +14,28 @@ from PySide6.QtCore import QRectF
 from attnscope import Caption, Figure
 from attnscope import panels as compose
 from attnscope.errors import LoadError, UserError
-from attnscope.figures import export
-from attnscope.figures.figure_file import figure_file_bytes, figure_from_bytes
-from attnscope.figures.page import PRESETS, preset_of, sized, values_hint
-from attnscope.figures.paint_map import map_layout
-from attnscope.figures.raster import codes_from_grid, codes_from_weights
-from attnscope.figures.spec import BASE_PT, common_peak, lettered_maps, shown_maps
-from attnscope.figures.style import MapStyle
-from attnscope.figures.token_axis import column_stride
-from attnscope.figures.views.panels import (
+from attnscope.figures import (
+    BASE_PT,
+    PRESETS,
+    MapStyle,
+    caption_lines,
+    codes_from_grid,
+    codes_from_weights,
+    column_stride,
+    common_peak,
+    csv_bytes,
+    export,
+    figure_file_bytes,
+    figure_from_bytes,
+    lettered_maps,
+    map_layout,
+    npz_bytes,
+    preset_of,
+    shown_maps,
+    sized,
+    values_hint,
+)
+from attnscope.figures.views import (
     lines_are_named,
     on_common_scale,
     panel_rects,
@@ -30,7 +43,6 @@ from attnscope.figures.views.panels import (
     panels_of,
     widest_columns,
 )
-from attnscope.figures.words_and_numbers import caption_lines, csv_bytes, npz_bytes
 from attnscope.records import NO_GATES, Gates
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]

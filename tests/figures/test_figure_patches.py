@@ -5,10 +5,16 @@ import pytest
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QImage, QPainter
 
-from attnscope.figures.cause_maps import influence_cells, reads_cells
-from attnscope.figures.colours import LIGHT, difference_map, lut
-from attnscope.figures.paint_cells import layout_cells, paint_cells
-from attnscope.figures.raster import blended_pixels
+from attnscope.figures import (
+    LIGHT,
+    blended_pixels,
+    difference_map,
+    influence_cells,
+    layout_cells,
+    lut,
+    paint_cells,
+    reads_cells,
+)
 from attnscope.records import Attribution, CellMap, Picture, Token
 
 PICTURE = Picture(text="p.png", pixels=np.full((8, 12, 3), 90, np.uint8), n_rows=2, n_columns=3, n_first=1)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnscope.figures.style import isolated, plain_piece, plain_text, short_path, shorten
+from attnscope.figures import isolated, plain_piece, plain_text, short_path, shorten
 from attnscope.viewmodels.training.planning import trimmed_piece
 
 

@@ -3,15 +3,18 @@ import pytest
 from figure_samples import ramp_weights, site_grid
 from PySide6.QtCore import QRectF
 
-from attnscope.figures.colours import LIGHT, argb, lut, lut_argb
-from attnscope.figures.raster import (
+from attnscope.figures import (
     FIRST_COLOUR,
+    LIGHT,
     NO_DATA,
     NOT_ALLOWED,
+    argb,
     cells_image,
     code_colours,
     codes_from_grid,
     codes_from_weights,
+    lut,
+    lut_argb,
     map_codes,
     resample,
 )

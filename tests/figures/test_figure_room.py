@@ -13,12 +13,20 @@ from PySide6.QtGui import QColor, QFont, QFontInfo, QFontMetricsF, QImage, QPain
 
 from attnscope import Caption
 from attnscope.errors import UserError
-from attnscope.figures import export
-from attnscope.figures.colours import COLOUR_MAPS, LIGHT, contrast, ink_on, lut
-from attnscope.figures.page import least_width_mm, sized, values_hint
-from attnscope.figures.token_axis import Span
-from attnscope.figures.views.lines import LinesField, paint_lines_field, strong_lines
-from attnscope.figures.words_and_numbers import caption_lines
+from attnscope.figures import (
+    COLOUR_MAPS,
+    LIGHT,
+    Span,
+    caption_lines,
+    contrast,
+    export,
+    ink_on,
+    least_width_mm,
+    lut,
+    sized,
+    values_hint,
+)
+from attnscope.figures.views import LinesField, paint_lines_field, strong_lines
 from attnscope.records import Chart, Series
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]

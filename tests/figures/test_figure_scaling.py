@@ -8,8 +8,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
 from attnscope.cli.main import main
-from attnscope.figures.colours import LIGHT
-from attnscope.figures.paint_chart import log_ticks, paint_chart
+from attnscope.figures import LIGHT, log_ticks, paint_chart
 from attnscope.records import Chart, Evaluated, Finished, Series, Started, Step
 from attnscope.training.run import line_from_event
 

@@ -10,14 +10,18 @@ from figure_samples import head_map, position_table, spec, tokens
 from long_fakes import HEAD, long_map
 from PySide6.QtCore import QRectF
 
-from attnscope.figures import export
-from attnscope.figures.colours import LIGHT
-from attnscope.figures.page import sized, values_hint
-from attnscope.figures.style import MapStyle, text_width
-from attnscope.figures.token_axis import LINE_PX
-from attnscope.figures.views.lines import footnote, lines_layout, natural_lines_height
-from attnscope.figures.views.panels import panels_figure
-from attnscope.figures.words_and_numbers import caption_lines, csv_bytes
+from attnscope.figures import (
+    AXIS_LINE_PX,
+    LIGHT,
+    MapStyle,
+    caption_lines,
+    csv_bytes,
+    export,
+    sized,
+    text_width,
+    values_hint,
+)
+from attnscope.figures.views import footnote, lines_layout, natural_lines_height, panels_figure
 from attnscope.records import HeadMap, StrongEdges, Token, own_letters
 from attnscope.viewmodels.maps.map_tiles import condensed
 
@@ -148,4 +152,4 @@ def test_that_both_rows_of_a_footnote_are_on_the_page(width: float) -> None:
     layout = lines_layout(page, shown)
     rows = footnote("24 of 50 lines · 0.4 % of the weight hidden", layout.rect.width())
     assert len(rows) == (2 if width < 200 else 1)
-    assert layout.room.bottom() + 6 + len(rows) * LINE_PX <= layout.rect.bottom()
+    assert layout.room.bottom() + 6 + len(rows) * AXIS_LINE_PX <= layout.rect.bottom()

@@ -6,7 +6,7 @@ import pytest
 from figure_samples import head_map, spec
 
 from attnscope import Caption
-from attnscope.figures.figure import joint_caption, telling_titles
+from attnscope.figures import joint_caption, telling_titles
 from attnscope.records import Gates, HeadRef
 
 A = Caption(model="A", sha256="a" * 64, text="the cat", target="le chat", note="one")

@@ -7,9 +7,8 @@ import pytest
 from PySide6.QtCore import QLineF, QRectF, Qt
 from PySide6.QtGui import QColor, QImage, QPainter, QPen
 
-from attnscope.figures.colours import DARK, LIGHT, series_colour
-from attnscope.figures.token_axis import Span
-from attnscope.figures.views.lines import FieldCache, LinesField, StrongLines, head_shifts, paint_lines_field
+from attnscope.figures import DARK, LIGHT, Span, series_colour
+from attnscope.figures.views import FieldCache, LinesField, StrongLines, head_shifts, paint_lines_field
 
 N_TOKENS = 80
 RECT = QRectF(30.4, 20.6, 200.3, 160.2)

@@ -6,7 +6,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from attnscope.figures.paint_formula import set_formula
+from attnscope.figures import set_formula
 from attnscope.widgets.form_parts import FormulaLabel, column
 
 pytestmark = pytest.mark.qt

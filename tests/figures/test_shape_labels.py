@@ -4,8 +4,7 @@ import pytest
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
-from attnscope.figures.colours import LIGHT
-from attnscope.figures.token_axis import LINE_PX, AxisLabels, Span, label_width, paint_rows
+from attnscope.figures import AXIS_LINE_PX, LIGHT, AxisLabels, Span, label_width, paint_rows
 from attnscope.records import Token
 from attnscope.shapes import outline
 
@@ -13,22 +12,25 @@ pytestmark = pytest.mark.qt
 
 
 def test_that_the_pixels_inside_the_outline_are_inked_and_no_others(qapp: object) -> None:
-    side = round(LINE_PX)
+    side = round(AXIS_LINE_PX)
     image = QImage(side, side, QImage.Format.Format_RGB32)
     image.fill(QColor("white"))
     tokens = (Token(id=7, piece="triangle_03"),)
     with QPainter(image) as painter:
-        span = Span(origin=0.0, step=LINE_PX, low=0.0, high=LINE_PX, n=1)
+        span = Span(origin=0.0, step=AXIS_LINE_PX, low=0.0, high=AXIS_LINE_PX, n=1)
         labels = AxisLabels(tokens=tokens, span=span, width=100.0)
         paint_rows(painter, labels, 0.0, LIGHT, is_left_aligned=True)
     corners = outline("triangle_03")
     assert corners is not None
-    assert label_width(tokens[0]) == LINE_PX
+    assert label_width(tokens[0]) == AXIS_LINE_PX
     for x in range(side):
         for y in range(side):
-            at = ((x + 0.5 - LINE_PX / 2) / (LINE_PX / 2 - 1), (y + 0.5 - LINE_PX / 2) / (LINE_PX / 2 - 1))
+            at = (
+                (x + 0.5 - AXIS_LINE_PX / 2) / (AXIS_LINE_PX / 2 - 1),
+                (y + 0.5 - AXIS_LINE_PX / 2) / (AXIS_LINE_PX / 2 - 1),
+            )
             assert (image.pixelColor(x, y).lightness() < 128) == _is_inside(corners, *at)
-    assert QRectF(image.rect()).width() == LINE_PX
+    assert QRectF(image.rect()).width() == AXIS_LINE_PX
 
 
 def _is_inside(corners: tuple[tuple[float, float], ...], x: float, y: float) -> bool:

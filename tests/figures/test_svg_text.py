@@ -7,7 +7,7 @@ import pytest
 from figure_samples import head_map, spec, tokens
 from PySide6.QtGui import QFont, QFontInfo, QFontMetricsF
 
-from attnscope.figures.export import is_right_to_left, mended_texts, render
+from attnscope.figures import is_right_to_left, mended_texts, render
 
 pytestmark = pytest.mark.qt
 PLAIN = '<text fill="#000" x="12" y="3" font-family="Noto Sans" font-size="20" font-weight="400">{}</text>'

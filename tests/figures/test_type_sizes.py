@@ -3,7 +3,7 @@
 import pytest
 from PySide6.QtGui import QFont, QFontMetricsF
 
-from attnscope.figures.style import font, paper_type, set_type_factor, text_width
+from attnscope.figures import font, paper_type, set_type_factor, text_width
 
 pytestmark = pytest.mark.qt
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QRectF
 
-from attnscope.figures.paint_grid import grid_layout, natural_grid_height
+from attnscope.figures import grid_layout, natural_grid_height
 from attnscope.records import Site, SiteGrid
 
 WIDTH_PX = 600.0

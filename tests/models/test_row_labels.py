@@ -13,8 +13,7 @@ from tiny_models import tiny_model
 
 import attnscope as at
 from attnscope import FigureOrigin, from_arrays
-from attnscope.figures.figure_file import figure_file_bytes, figure_from_bytes, what_to_keep
-from attnscope.figures.paint_map import readout_names
+from attnscope.figures import figure_file_bytes, figure_from_bytes, readout_names, what_to_keep
 from attnscope.records import NOT_WRITTEN, WriteSettings, row_labels
 from attnscope.trace import load_trace
 from attnscope.viewmodels.maps.aspect import Aspect, map_through

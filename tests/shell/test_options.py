@@ -7,7 +7,7 @@ import pytest
 
 import attnscope as at
 from attnscope.fields import filled, options_of, picked, spelled_out
-from attnscope.figures.figure import FigureOptions
+from attnscope.figures import FigureOptions
 
 
 class Size(TypedDict, total=False):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from attnscope.cli import main as cli
-from attnscope.figures.figure_file import read_figure_file
+from attnscope.figures import read_figure_file
 
 TEXT = ("--text", "the cat sat", "--target", "le chat", "--stack", "cross")
 OTHER = ("--layer", "1", "--view", "grid", "--gate", "cross:L0H0=0", "--by-word")

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from attnscope.cli import main as cli
-from attnscope.figures.charts import SCORE_UNITS
+from attnscope.figures import SCORE_UNITS
 from attnscope.records import RANKINGS
 
 PAIRS = "the cat sat\tle chat\non the mat\tsur le tapis\n"

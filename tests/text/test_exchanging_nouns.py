@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attnscope.errors import RecipeError
-from attnscope.text.pairs import exchanged_pairs
+from attnscope.text import exchanged_pairs
 from attnscope.training import parse_recipe
 from attnscope.training.batches import ExampleBatches
 from attnscope.training.data import prepare

@@ -15,7 +15,7 @@ import pytest
 from attnscope import paths
 from attnscope.cli import train as command
 from attnscope.errors import RecipeError, UserError
-from attnscope.figures.charts import seed_chart
+from attnscope.figures import seed_chart
 from attnscope.records import (
     Finished,
     RunLines,

@@ -8,7 +8,7 @@ import torch
 
 from attnscope.cli.sweep import table_of_runs, values_of_runs
 from attnscope.errors import LoadError, RecipeError
-from attnscope.figures.charts import shown_charts
+from attnscope.figures import shown_charts
 from attnscope.paths import resources_folder
 from attnscope.training import TrainingRun, parse_recipe, read_recipe, read_run, train, write_recipe
 from attnscope.training.data import prepare

@@ -8,7 +8,7 @@ from figure_samples import head_map, ramp_weights, site_grid, tokens
 from session_samples import Desk, ref
 
 from attnscope.errors import UserError
-from attnscope.figures.views.grid import weights_of_grid
+from attnscope.figures.views import weights_of_grid
 from attnscope.records import HeadMap, SelfCheck, Token, Tokens
 from attnscope.viewmodels.maps.aspect import (
     PLAIN,

@@ -7,17 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from attnscope.figures.paint_formula import (
-    Fence,
-    Fraction,
-    Node,
-    Root,
-    Row,
-    Scripted,
-    Space,
-    Symbol,
-    parse_formula,
-)
+from attnscope.figures import Fence, Fraction, Node, Root, Row, Scripted, Space, Symbol, parse_formula
 from attnscope.paths import resources_folder
 from attnscope.questions import QUESTIONS, Question
 

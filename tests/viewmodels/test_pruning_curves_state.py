@@ -7,7 +7,7 @@ from curve_samples import HEADS, CurvesDesk, curve, importance
 from session_samples import info
 
 from attnscope.counting import short_number, time_left
-from attnscope.figures.charts import csv_of_curves, pruning_chart
+from attnscope.figures import csv_of_curves, pruning_chart
 from attnscope.records import (
     CurveMeasured,
     CurvesNews,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from attnscope.figures.charts import scaling_charts
+from attnscope.figures import scaling_charts
 from attnscope.records import RunLines, RunSummary
 from attnscope.viewmodels.training.recipe_text import without_shared_parts
 from attnscope.viewmodels.training.runs_compared import (

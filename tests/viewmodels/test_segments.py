@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from session_samples import Desk, head_map, ref, tokens
 
-from attnscope.figures.raster import NO_DATA, NOT_ALLOWED, codes_from_grid
+from attnscope.figures import NO_DATA, NOT_ALLOWED, codes_from_grid
 from attnscope.records import HeadMap, Site, SiteGrid, Token
 from attnscope.viewmodels.maps.aspect import (
     BLOCKS,

@@ -10,7 +10,7 @@ from heads_fakes import HeadsDesk, make_cards, make_table
 from session_samples import info
 
 from attnscope.analysis.roles import head_card
-from attnscope.figures.charts import pruning_chart
+from attnscope.figures import pruning_chart
 from attnscope.records import (
     MEASURE_NAMES,
     Estimate,

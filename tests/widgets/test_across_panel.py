@@ -9,7 +9,7 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, states_of
 
-from attnscope.figures.colours import DARK, LIGHT
+from attnscope.figures import DARK, LIGHT
 from attnscope.records import METHODS, GraphShown, InfluenceRow, InfluenceShown, ShowGraph, ShowInfluence
 from attnscope.viewmodels.states import States
 from attnscope.widgets.causes.across_view import AcrossPanel

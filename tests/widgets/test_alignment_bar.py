@@ -10,10 +10,8 @@ from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, head_map, info, ref, state_of, tokens
 
-from attnscope.figures.export import render
-from attnscope.figures.paint_tiles import MapPart, part_layout, part_rect
-from attnscope.figures.spec import BASE_PT, FigureSpec
-from attnscope.figures.views.head import HeadFigure
+from attnscope.figures import BASE_PT, FigureSpec, MapPart, part_layout, part_rect, render
+from attnscope.figures.views import HeadFigure
 from attnscope.records import AlignmentShown, GoldCell, MapTile, ShowAlignment
 from attnscope.widgets.explore.head_panel import AlignmentBar
 from attnscope.widgets.explore.head_view import HeadView

@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 from session_samples import state_of
 
-from attnscope.figures.colours import DARK, LIGHT
+from attnscope.figures import DARK, LIGHT
 from attnscope.records import (
     CompareHeads,
     ComparingNews,

@@ -4,7 +4,7 @@ import pytest
 from PySide6.QtGui import QColor, QFontMetricsF
 from pytestqt.qtbot import QtBot
 
-from attnscope.figures.style import SMALL_PX, font
+from attnscope.figures import SMALL_PX, font
 from attnscope.records import Token
 from attnscope.viewmodels.compare.difference import CandidateRow
 from attnscope.widgets.explore.output_panel import CandidateTable

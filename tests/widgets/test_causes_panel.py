@@ -8,8 +8,7 @@ from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, ref, states_of
 
-from attnscope.figures.cause_maps import attribution_cells
-from attnscope.figures.colours import DARK, LIGHT
+from attnscope.figures import DARK, LIGHT, attribution_cells
 from attnscope.records import (
     AttributeOutput,
     Attribution,

@@ -8,8 +8,7 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from pytestqt.qtbot import QtBot
 from session_samples import info, ref
 
-from attnscope.figures.colours import DARK
-from attnscope.figures.page import is_fitted
+from attnscope.figures import DARK, is_fitted
 from attnscope.records import Failed
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.compare.page import (

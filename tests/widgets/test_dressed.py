@@ -5,7 +5,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from attnscope.figures.colours import DARK, LIGHT, PROJECTOR, Palette
+from attnscope.figures import DARK, LIGHT, PROJECTOR, Palette
 from attnscope.widgets.theme import Dressed, apply_theme, theme_of
 
 pytestmark = pytest.mark.qt

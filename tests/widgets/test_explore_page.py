@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QGuiApplication
 from session_samples import SAMPLES, Desk, info, ref, states_of, tokens, traced
 
-from attnscope.figures.colours import DARK
+from attnscope.figures import DARK
 from attnscope.records import NO_GATES, Answer, NumberTable, Sample, Site, Tokens, tokens_of_site
 from attnscope.viewmodels.compare.difference import Segment
 from attnscope.viewmodels.query import Requests

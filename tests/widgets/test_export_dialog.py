@@ -11,11 +11,9 @@ from PySide6.QtWidgets import QFileDialog, QMessageBox, QPushButton, QWidget
 from session_samples import Desk, ref, state_of
 
 from attnscope.errors import LoadError
-from attnscope.figures.export import save, suggested_name
-from attnscope.figures.figure_file import read_figure_file
-from attnscope.figures.file_names import ENDINGS
+from attnscope.figures import ENDINGS, read_figure_file, save, suggested_name
+from attnscope.figures.views import PanelsFigure
 from attnscope.figures.views.lab import LabFigure
-from attnscope.figures.views.panels import PanelsFigure
 from attnscope.records import LoadModel, SaveModel
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.export.dialog import ExportDialog, KeptChoices

@@ -5,7 +5,7 @@ import pytest
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QLineEdit, QToolButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from attnscope.figures.colours import palette
+from attnscope.figures import palette
 from attnscope.widgets.form_parts import inset_text
 from attnscope.widgets.theme import apply_theme
 

@@ -5,7 +5,7 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QMenu, QWidgetAction
 
-from attnscope.figures.paint_formula import parse_formula
+from attnscope.figures import parse_formula
 from attnscope.widgets.causes import across_view, causes_view
 from attnscope.widgets.explore import generation_panel
 from attnscope.widgets.form_parts import FormulaButton, FormulaLabel, NamedFormula

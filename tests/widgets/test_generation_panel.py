@@ -7,7 +7,7 @@ from generation_samples import WritingDesk
 from PySide6.QtCore import Qt
 from session_samples import states_of
 
-from attnscope.figures.colours import COLOUR_MAPS, DARK, LIGHT, contrast
+from attnscope.figures import COLOUR_MAPS, DARK, LIGHT, contrast
 from attnscope.records import Candidate, Failed, Token, WriteSettings
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight, ViewState
 from attnscope.widgets.explore.generation_panel import (

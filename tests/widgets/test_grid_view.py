@@ -6,7 +6,7 @@ from PySide6.QtCore import QPoint, QPointF, QRectF, Qt
 from PySide6.QtGui import QImage, QWheelEvent
 from pytestqt.qtbot import QtBot
 
-from attnscope.figures.colours import DARK, LIGHT
+from attnscope.figures import DARK, LIGHT
 from attnscope.records import Gates, HeadRef
 from attnscope.widgets.explore.grid import GridView, switch_rect
 from attnscope.widgets.theme import apply_theme

@@ -4,7 +4,7 @@ import pytest
 from PySide6.QtCore import Qt
 from session_samples import Desk, ref
 
-from attnscope.figures.paint_map import weight_text
+from attnscope.figures import weight_text
 from attnscope.records import MakeUniform, RemoveEdge
 from attnscope.viewmodels.session.changes import knocked_out
 from attnscope.viewmodels.view_state import Cell

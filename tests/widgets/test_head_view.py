@@ -7,8 +7,7 @@ from figure_samples import head_map
 from PySide6.QtCore import QPoint, QPointF, Qt
 from pytestqt.qtbot import QtBot
 
-from attnscope.figures.colours import DARK
-from attnscope.figures.style import MapStyle
+from attnscope.figures import DARK, MapStyle
 from attnscope.widgets.explore.head_view import HeadView
 from attnscope.widgets.theme import apply_theme
 

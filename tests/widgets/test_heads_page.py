@@ -10,7 +10,7 @@ from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 
-from attnscope.figures.colours import DARK
+from attnscope.figures import DARK
 from attnscope.records import CardShown, HeadCard, MeasureHeads, MeasuringNews, ShowCard, TellingText
 from attnscope.viewmodels.session.opening import Placeholder
 from attnscope.widgets.heads.page import HeadsPage, bar_shares

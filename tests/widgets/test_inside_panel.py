@@ -12,9 +12,8 @@ from pytestqt.qtbot import QtBot
 from session_samples import Desk, info, states_of
 
 from attnscope import Caption
-from attnscope.figures.colours import DARK, LIGHT
-from attnscope.figures.export import render, suggested_name
-from attnscope.figures.views.inside import MAX_PLAIN, InsideFigure, InsidePart, inside_layout, pooled
+from attnscope.figures import DARK, LIGHT, render, suggested_name
+from attnscope.figures.views import MAX_PLAIN, InsideFigure, InsidePart, inside_layout, pooled
 from attnscope.records import InsideShown, ShowInside
 from attnscope.viewmodels.causes.inside import STEPS
 from attnscope.viewmodels.view_state import ViewState

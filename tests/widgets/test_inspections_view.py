@@ -8,10 +8,7 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from attnscope.figures.charts import inspection_charts
-from attnscope.figures.export import render
-from attnscope.figures.paint_chart import field_words
-from attnscope.figures.spec import FigureSpec
+from attnscope.figures import FigureSpec, field_words, inspection_charts, render
 from attnscope.records import (
     UPDATE_BINS,
     ChartField,

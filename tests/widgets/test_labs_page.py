@@ -11,8 +11,7 @@ from PySide6.QtWidgets import QComboBox, QLineEdit, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, lab_states, states_of
 
-from attnscope.figures.colours import DARK
-from attnscope.figures.export import save
+from attnscope.figures import DARK, save
 from attnscope.labs import LABS, LabEntry
 from attnscope.labs.cost import MEASURED, CostPoint
 from attnscope.records import ExperimentNews, GradientCurve, GradientFinding, Request, RunExperiment, StopWork

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, state_of
 
-from attnscope.figures.colours import DARK, LIGHT
+from attnscope.figures import DARK, LIGHT
 from attnscope.records import LensShown, ShowLens
 from attnscope.widgets.causes.lens_view import LensPanel
 from attnscope.widgets.form_parts import FormulaLabel

@@ -7,9 +7,8 @@ from figure_samples import head_map
 from PySide6.QtCore import QPoint, QRectF, Qt
 from pytestqt.qtbot import QtBot
 
-from attnscope.figures.colours import DARK, LIGHT, PROJECTOR, series_colour
-from attnscope.figures.style import MapStyle
-from attnscope.figures.views.lines import name_rows, strong_lines
+from attnscope.figures import DARK, LIGHT, PROJECTOR, MapStyle, series_colour
+from attnscope.figures.views import name_rows, strong_lines
 from attnscope.widgets.explore.head_view import LinesView
 from attnscope.widgets.theme import apply_theme
 

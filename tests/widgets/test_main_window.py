@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 from session_samples import Desk, info, ref, states_of
 
 from attnscope.errors import UserError
-from attnscope.figures.colours import DARK, LIGHT, contrast
+from attnscope.figures import DARK, LIGHT, contrast
 from attnscope.records import Failed, LoadModel, Ready
 from attnscope.settings import Settings, settings_from_json, settings_to_json
 from attnscope.viewmodels.view_state import THEME_NAMES

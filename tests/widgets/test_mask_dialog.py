@@ -4,7 +4,7 @@ import pytest
 from PySide6.QtCore import Qt
 from session_samples import Desk, info, ref, states_of
 
-from attnscope.figures.colours import DARK
+from attnscope.figures import DARK
 from attnscope.records import UseMask
 from attnscope.settings import Settings
 from attnscope.widgets.dialogs import dialog_of

@@ -3,7 +3,7 @@
 import pytest
 from session_samples import Desk, states_of
 
-from attnscope.figures.colours import DARK
+from attnscope.figures import DARK
 from attnscope.settings import Settings
 from attnscope.widgets.theme import apply_theme, theme_of
 from attnscope.widgets.window.main_window import MainWindow

@@ -8,8 +8,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, info, states_of
 
-from attnscope.figures.colours import DARK
-from attnscope.figures.paint_cells import layout_cells
+from attnscope.figures import DARK, layout_cells
 from attnscope.records import (
     METHODS,
     AttributeOutput,

@@ -18,12 +18,10 @@ from session_samples import Desk, info, states_of
 from attnscope import Caption, Figure
 from attnscope.cli.main import main
 from attnscope.errors import UserError
-from attnscope.figures.colours import LIGHT, lut
-from attnscope.figures.export import render, suggested_name
-from attnscope.figures.style import MapStyle
-from attnscope.figures.views import VIEWS
-from attnscope.figures.views.head import HeadFigure
-from attnscope.figures.views.picture import (
+from attnscope.figures import LIGHT, MapStyle, lut, render, suggested_name
+from attnscope.figures.views import (
+    VIEWS,
+    HeadFigure,
     PictureFigure,
     PictureLayout,
     PicturePart,

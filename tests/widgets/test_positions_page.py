@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QCheckBox, QLabel, QSpinBox
 from pytestqt.qtbot import QtBot
 from session_samples import state_of
 
-from attnscope.figures.colours import lut, palette
+from attnscope.figures import lut, palette
 from attnscope.records import (
     Failed,
     ModelInfo,

@@ -8,9 +8,17 @@ from PySide6.QtGui import QFontMetricsF
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, states_of
 
-from attnscope.figures.paint_grid import ROW_HEADER_PX, GridLayout
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, text_width, type_at, type_px
-from attnscope.figures.token_axis import widest
+from attnscope.figures import (
+    NORMAL_PX,
+    ROW_HEADER_PX,
+    SMALL_PX,
+    GridLayout,
+    font,
+    text_width,
+    type_at,
+    type_px,
+    widest,
+)
 from attnscope.paths import resources_folder
 from attnscope.settings import Settings
 from attnscope.viewmodels.session.head_measures import MEASURES

@@ -7,7 +7,7 @@ from curve_samples import CurvesDesk, curve
 from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
-from attnscope.figures.colours import DARK
+from attnscope.figures import DARK
 from attnscope.records import CurvesNews, MeasureCurves
 from attnscope.viewmodels.heads.pruning import PointRef
 from attnscope.widgets.heads.pruning import PruningPage

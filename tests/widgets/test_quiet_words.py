@@ -9,8 +9,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QAction, QImage, QPainter
 from session_samples import Desk, lab_states, state_of, tokens
 
-from attnscope.figures.colours import LIGHT
-from attnscope.figures.paint_chart import paint_chart
+from attnscope.figures import LIGHT, paint_chart
 from attnscope.labs import LABS
 from attnscope.records import Chart, Series, TokenizerRow, TokenizersNews
 from attnscope.viewmodels.view_state import ViewState

@@ -10,7 +10,7 @@ from PySide6.QtCore import QPointF
 from PySide6.QtGui import QAction
 from session_samples import Desk, ref, state_of, states_of
 
-from attnscope.figures.words_and_numbers import caption_lines
+from attnscope.figures import caption_lines
 from attnscope.records import Findings, HeadRef, HeadsMeasured, ModelLoaded
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.command_palette import head_offers

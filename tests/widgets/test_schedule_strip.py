@@ -8,7 +8,7 @@ from PySide6.QtCore import QRect
 from PySide6.QtGui import QColor
 from pytestqt.qtbot import QtBot
 
-from attnscope.figures.colours import LIGHT, series_colour
+from attnscope.figures import LIGHT, series_colour
 from attnscope.records import Plan
 from attnscope.training import parse_recipe
 from attnscope.training.paper import plan_recipe

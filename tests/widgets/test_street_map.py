@@ -10,11 +10,8 @@ from PySide6.QtGui import QWheelEvent
 from pytestqt.qtbot import QtBot
 
 from attnscope import Caption
-from attnscope.figures.colours import DARK, LIGHT, lut
-from attnscope.figures.export import render
-from attnscope.figures.paint_tiles import MapPart
-from attnscope.figures.style import MapStyle
-from attnscope.figures.views.head import HeadFigure
+from attnscope.figures import DARK, LIGHT, MapPart, MapStyle, lut, render
+from attnscope.figures.views import HeadFigure
 from attnscope.records import CellReading, ShowTile, TileRequest, Token
 from attnscope.viewmodels.maps.map_tiles import MapTiles, MapWindow
 from attnscope.viewmodels.query import Requests

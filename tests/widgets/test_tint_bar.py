@@ -4,7 +4,7 @@ import pytest
 from curve_samples import HEADS, CurvesDesk, importance
 from pytestqt.qtbot import QtBot
 
-from attnscope.figures.colours import DARK, LIGHT, ramp_colour
+from attnscope.figures import DARK, LIGHT, ramp_colour
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.explore.grid import GridPanel
 from attnscope.widgets.theme import apply_theme

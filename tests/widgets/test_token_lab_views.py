@@ -6,7 +6,7 @@ from PySide6.QtGui import QGuiApplication
 from session_samples import state_of, tokens
 from token_lab_samples import replay_of_ab, table
 
-from attnscope.figures.colours import DARK
+from attnscope.figures import DARK
 from attnscope.labs import LABS
 from attnscope.records import (
     FindPieces,

@@ -5,7 +5,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication
 from session_samples import tokens
 
-from attnscope.figures.colours import DARK
+from attnscope.figures import DARK
 from attnscope.records import Token
 from attnscope.viewmodels.view_state import Highlight
 from attnscope.widgets.explore.text_bar import MAX_ROWS, TokenScroll

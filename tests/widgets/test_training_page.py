@@ -27,9 +27,7 @@ from pytestqt.qtbot import QtBot
 
 from attnscope import paths
 from attnscope.counting import number_text
-from attnscope.figures.colours import PROJECTOR, palette
-from attnscope.figures.export import render
-from attnscope.figures.style import set_type_factor
+from attnscope.figures import PROJECTOR, palette, render, set_type_factor
 from attnscope.records import (
     BatchCell,
     BatchRow,

@@ -11,8 +11,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, ref, state_of
 
-from attnscope.figures.colours import DARK, LIGHT, PROJECTOR
-from attnscope.figures.export import render
+from attnscope.figures import DARK, LIGHT, PROJECTOR, render
 from attnscope.records import (
     CircuitKind,
     Failed,

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QLineEdit, QPushButton
 from session_samples import Desk, info, ref, states_of
 
 from attnscope.errors import LoadError
-from attnscope.figures.style import type_px
+from attnscope.figures import type_px
 from attnscope.records import Failed, LoadModel, ModelInfo, OpenText, Ready
 from attnscope.settings import Settings, settings_from_json, settings_to_json
 from attnscope.viewmodels.maps.aspect import BLENDS, HIDDEN, OVERS, PLAIN, Aspect
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.qt
 @pytest.fixture(autouse=True)
 def type_at_its_own_size():
     yield
-    from attnscope.figures.style import set_type_factor
+    from attnscope.figures import set_type_factor
 
     set_type_factor(1.0)
 

@@ -9,9 +9,9 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter
 
 from attnscope.counting import format_number
+from attnscope.figures.cells_painting import paint_cells
+from attnscope.figures.chart_painting import paint_chart
 from attnscope.figures.colours import Palette
-from attnscope.figures.paint_cells import paint_cells
-from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, plain_piece, type_px
 from attnscope.figures.views.lab import LabFigure
 from attnscope.figures.words_and_numbers import exact_number_text, safe_cell

@@ -12,7 +12,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.errors import UserError
 from attnscope.figures.colours import Palette, argb, difference_map
-from attnscope.figures.paint_map import (
+from attnscope.figures.map_painting import (
     BAR_WIDTH_PX,
     MARGIN_PX,
     ColourBar,

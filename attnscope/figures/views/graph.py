@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import SMALL_PX, font, isolated, plain_piece, text_width, type_px, wrapped
-from attnscope.figures.token_axis import LINE_PX, label_font, label_width
+from attnscope.figures.token_axis import AXIS_LINE_PX, label_font, label_width
 from attnscope.figures.words_and_numbers import change_words, exact_number_text, quoted, safe_cell
 from attnscope.records.causes import AttentionGraph
 from attnscope.records.tokens import Token
@@ -172,19 +172,21 @@ _FOOT_PAD_PX = 8.0
 def paint_graph(painter: QPainter, rect: QRectF, graph: AttentionGraph, *, palette: Palette) -> None:
     """The graph with what its marks mean below it, for a figure."""
     lines = foot_lines(graph, rect.width() - 24.0)
-    foot = len(lines) * type_px(LINE_PX) + 2 * _FOOT_PAD_PX
+    foot = len(lines) * type_px(AXIS_LINE_PX) + 2 * _FOOT_PAD_PX
     field = rect.adjusted(0, 0, 0, -foot)
     paint_graph_field(painter, graph_layout(field, graph), graph, palette=palette)
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
     for k, line in enumerate(lines):
-        at = QPointF(rect.left() + 12.0, field.bottom() + _FOOT_PAD_PX + (k + 0.75) * type_px(LINE_PX))
+        at = QPointF(rect.left() + 12.0, field.bottom() + _FOOT_PAD_PX + (k + 0.75) * type_px(AXIS_LINE_PX))
         painter.drawText(at, line)
 
 
 def natural_figure_height(width: float, graph: AttentionGraph) -> float:
     return (
-        natural_graph_height(graph) + len(foot_lines(graph, width - 24.0)) * type_px(LINE_PX) + _FOOT_PAD_PX
+        natural_graph_height(graph)
+        + len(foot_lines(graph, width - 24.0)) * type_px(AXIS_LINE_PX)
+        + _FOOT_PAD_PX
     )
 
 

@@ -10,8 +10,8 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.paint_grid import GridMarks, natural_grid_height, paint_grid
-from attnscope.figures.paint_map import BAR_WIDTH_PX, MARGIN_PX, ColourBar, paint_colour_bar
+from attnscope.figures.grid_painting import GridMarks, natural_grid_height, paint_grid
+from attnscope.figures.map_painting import BAR_WIDTH_PX, MARGIN_PX, ColourBar, paint_colour_bar
 from attnscope.figures.spec import FigureRequest, FigureSpec, Wanted
 from attnscope.figures.words_and_numbers import change_words, exact_number_text, scale_words
 from attnscope.records.maps import SiteGrid

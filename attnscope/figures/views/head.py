@@ -14,10 +14,10 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.paint_map import MARGIN_PX, MapLayout, cells_height, map_layout, paint_head_map
-from attnscope.figures.paint_tiles import MapPart, TileLayout, paint_map_part, part_layout, part_rect
+from attnscope.figures.map_painting import MARGIN_PX, MapLayout, cells_height, map_layout, paint_head_map
 from attnscope.figures.spec import FigureRequest, Wanted, without_special_links
 from attnscope.figures.style import widest_value
+from attnscope.figures.tiles_painting import MapPart, TileLayout, paint_map_part, part_layout, part_rect
 from attnscope.figures.token_axis import axis_names
 from attnscope.figures.words_and_numbers import (
     MapsFigure,

@@ -15,7 +15,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter
 
 from attnscope.counting import short_words, weight_words
 from attnscope.figures.colours import Palette, difference_map, lut
-from attnscope.figures.paint_formula import set_formula
+from attnscope.figures.formula_painting import set_formula
 from attnscope.figures.raster import cells_image, code_colours, delta_codes, image_size
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import (

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
+from attnscope.figures.cells_painting import paint_cells
+from attnscope.figures.chart_painting import paint_chart
 from attnscope.figures.colours import Palette
-from attnscope.figures.paint_cells import paint_cells
-from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.views.curves import CHART_HEADER, chart_arrays, chart_rows, is_whole_chart
 from attnscope.figures.words_and_numbers import exact_number_text, safe_cell

@@ -17,11 +17,11 @@ from PySide6.QtGui import QColor, QFontMetricsF, QImage, QPainter, QPainterPath,
 
 from attnscope.counting import plural
 from attnscope.figures.colours import Palette, series_colour
-from attnscope.figures.paint_map import MARGIN_PX, Highlight
+from attnscope.figures.map_painting import MARGIN_PX, Highlight
 from attnscope.figures.raster import is_vector
 from attnscope.figures.spec import FigureRequest, Wanted
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, MapStyle, font, text_width, type_px, wrapped
-from attnscope.figures.token_axis import LINE_PX, AxisLabels, Span, axis_names, paint_rows, widest
+from attnscope.figures.token_axis import AXIS_LINE_PX, AxisLabels, Span, axis_names, paint_rows, widest
 from attnscope.figures.words_and_numbers import MapsFigure, change_words, heads_words
 from attnscope.records.maps import HeadMap
 from attnscope.records.tokens import Token
@@ -403,7 +403,7 @@ def natural_lines_height(first: HeadMap, width: float, *, names: tuple[str, ...]
 
 def _footer_px(width: float) -> float:
     """The room for what stands below lines: for two rows of words where one is not wide enough."""
-    return type_px(_FOOTER_PX) + (0.0 if text_width(_FOOTNOTE) <= width else type_px(LINE_PX))
+    return type_px(_FOOTER_PX) + (0.0 if text_width(_FOOTNOTE) <= width else type_px(AXIS_LINE_PX))
 
 
 def line_names(maps: tuple[HeadMap, ...]) -> tuple[str, ...]:
@@ -497,9 +497,9 @@ def _paint_words(
     said = [text for text, is_said in zip(notes, (maps[0].note, True, n_left_out), strict=True) if is_said]
     last = max(s.origin + s.n * s.step for s in (layout.queries, layout.keys))
     bottom = min(last, layout.room.bottom()) + 6
-    footer = QRectF(layout.rect.left(), bottom, layout.rect.width(), type_px(LINE_PX) + 3)
+    footer = QRectF(layout.rect.left(), bottom, layout.rect.width(), type_px(AXIS_LINE_PX) + 3)
     for k, line in enumerate(footnote(" · ".join(said), footer.width())):
-        painter.drawText(footer.translated(0, k * type_px(LINE_PX)), Qt.AlignmentFlag.AlignHCenter, line)
+        painter.drawText(footer.translated(0, k * type_px(AXIS_LINE_PX)), Qt.AlignmentFlag.AlignHCenter, line)
 
 
 def footnote(words: str, width: float) -> tuple[str, ...]:

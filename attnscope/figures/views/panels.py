@@ -17,7 +17,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.errors import UserError
 from attnscope.figures.colours import Palette, series_colour
-from attnscope.figures.paint_map import BAR_WIDTH_PX, ColourBar, paint_colour_bar, share_text
+from attnscope.figures.map_painting import BAR_WIDTH_PX, ColourBar, paint_colour_bar, share_text
 from attnscope.figures.raster import NO_DATA, NOT_ALLOWED, codes_from_weights
 from attnscope.figures.spec import (
     FigureRequest,

@@ -10,7 +10,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.figures.colours import Palette, lut
-from attnscope.figures.paint_map import BAR_WIDTH_PX, ColourBar, paint_colour_bar
+from attnscope.figures.map_painting import BAR_WIDTH_PX, ColourBar, paint_colour_bar
 from attnscope.figures.raster import (
     COLOUR_SHARE,
     blended_pixels,

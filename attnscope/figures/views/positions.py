@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
+from attnscope.figures.chart_painting import nice_ticks, paint_chart, tick_text
 from attnscope.figures.colours import Palette
-from attnscope.figures.paint_chart import nice_ticks, paint_chart, tick_text
-from attnscope.figures.paint_map import ColourBar, paint_colour_bar, share_text
+from attnscope.figures.map_painting import ColourBar, paint_colour_bar, share_text
 from attnscope.figures.raster import (
     FIRST_COLOUR,
     NO_DATA,

@@ -10,8 +10,8 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
 from attnscope.errors import UserError
+from attnscope.figures.chart_painting import paint_chart
 from attnscope.figures.colours import Palette
-from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.words_and_numbers import exact_number_text, safe_cell
 from attnscope.records.charts import Chart, Series

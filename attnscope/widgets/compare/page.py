@@ -8,16 +8,16 @@ from PySide6.QtGui import QHideEvent, QKeyEvent, QMouseEvent, QPainter, QShowEve
 from PySide6.QtWidgets import QButtonGroup, QSplitter, QStackedWidget, QToolButton, QWidget
 
 from attnscope.counting import plural
-from attnscope.figures.page import sized
-from attnscope.figures.paint_changes import (
+from attnscope.figures.changes_painting import (
     ChangedHead,
     ChangesLayout,
     changes_layout,
     paint_changes,
     top_mean,
 )
-from attnscope.figures.paint_grid import GridMarks
-from attnscope.figures.paint_map import MapLayout, paint_note
+from attnscope.figures.grid_painting import GridMarks
+from attnscope.figures.map_painting import MapLayout, paint_note
+from attnscope.figures.page import sized
 from attnscope.figures.raster import ImageCache
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import MapStyle, plain_text, type_px

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import QButtonGroup, QMenu, QSizePolicy, QToolButton, QWi
 
 from attnscope.counting import plural, short_number
 from attnscope.figures.colours import Palette, ramp_colour
-from attnscope.figures.paint_grid import MAX_ZOOM, GridLayout, GridMarks, grid_layout, paint_grid
+from attnscope.figures.grid_painting import MAX_ZOOM, GridLayout, GridMarks, grid_layout, paint_grid
 from attnscope.figures.raster import ImageCache
 from attnscope.figures.style import SMALL_PX, font, plain_piece, query_words, text_width, type_at, type_px
 from attnscope.records.maps import SiteGrid

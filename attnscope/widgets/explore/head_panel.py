@@ -18,8 +18,8 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.figures.colours import COLOUR_MAPS
-from attnscope.figures.paint_tiles import MapPart
 from attnscope.figures.style import plain_piece, query_words
+from attnscope.figures.tiles_painting import MapPart
 from attnscope.figures.views.head import paint_gold_mark
 from attnscope.records.findings import OWN_LINKS, GoldCell, GoldFiles
 from attnscope.records.interventions import CopyPattern, Intervention, MakeMean, MakeUniform, RemoveEdge

@@ -7,10 +7,10 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QMouseEvent, QPainter, QWheelEvent
 from PySide6.QtWidgets import QWidget
 
-from attnscope.figures.paint_map import MapLayout, map_layout, paint_head_map, paint_readout
+from attnscope.figures.map_painting import MapLayout, map_layout, paint_head_map, paint_readout
 from attnscope.figures.raster import ImageCache
 from attnscope.figures.style import MapStyle, plain_piece, type_at, type_px
-from attnscope.figures.token_axis import LINE_PX, PAD_PX, axis_names
+from attnscope.figures.token_axis import AXIS_LINE_PX, PAD_PX, axis_names
 from attnscope.figures.views.head import paint_gold
 from attnscope.figures.views.lines import (
     MAX_ZOOM,
@@ -128,7 +128,7 @@ class HeadView(CellMapWidget[HeadMap]):
         layout = self.layout_now()
         if layout is None or not self._can_rename or self._is_compact:
             return False
-        bottom, height = layout.cells.top(), type_px(LINE_PX) + PAD_PX
+        bottom, height = layout.cells.top(), type_px(AXIS_LINE_PX) + PAD_PX
         name = QRectF(layout.cells.left() - layout.row_width, bottom - height, layout.row_width, height)
         return name.contains(position)
 

@@ -14,8 +14,9 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QWidget
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.paint_map import weight_text
-from attnscope.figures.paint_tiles import (
+from attnscope.figures.map_painting import weight_text
+from attnscope.figures.style import SMALL_PX, font, isolated, plain_piece, query_words
+from attnscope.figures.tiles_painting import (
     TileImages,
     TileLayout,
     paint_cell_values,
@@ -29,7 +30,6 @@ from attnscope.figures.paint_tiles import (
     small_map_rect,
     tile_layout,
 )
-from attnscope.figures.style import SMALL_PX, font, isolated, plain_piece, query_words
 from attnscope.figures.token_axis import axis_names
 from attnscope.figures.views.head import paint_gold_on_tiles
 from attnscope.records.findings import GoldCell

@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QWidget
 
 from attnscope.errors import UserError
 from attnscope.figures.page import sized
-from attnscope.figures.paint_tiles import MapPart
 from attnscope.figures.spec import PAGE_MM, PAGE_PT, Caption, FigureOrigin, FigureSpec, Wanted
+from attnscope.figures.tiles_painting import MapPart
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.grid import GridFigure
 from attnscope.figures.views.head import HeadFigure

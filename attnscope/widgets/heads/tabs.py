@@ -24,8 +24,8 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.counting import short_number
+from attnscope.figures.chart_painting import paint_chart
 from attnscope.figures.charts import csv_of_pairs, json_of_weights, weights_charts
-from attnscope.figures.paint_chart import paint_chart
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, isolated, plain_piece, type_px
 from attnscope.figures.views.curves import CurvesFigure

@@ -26,7 +26,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QSizePolicy, QTableView
 
 from attnscope.counting import number_text, plural
-from attnscope.figures.paint_cells import layout_cells, paint_cells
+from attnscope.figures.cells_painting import layout_cells, paint_cells
 from attnscope.figures.style import type_px
 from attnscope.records.charts import CellMap
 from attnscope.widgets.labels import plain_tooltip

@@ -31,7 +31,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.paint_formula import SetFormula, set_formula
+from attnscope.figures.formula_painting import SetFormula, set_formula
 from attnscope.figures.style import NORMAL_PX, font, type_px
 from attnscope.viewmodels.help_pages import HelpFound, HelpPage, find_in_help, heading_slug
 from attnscope.viewmodels.palette import match_letters

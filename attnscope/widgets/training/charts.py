@@ -12,9 +12,9 @@ from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent,
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from attnscope.counting import number_text
+from attnscope.figures.chart_painting import ChartLayout, paint_chart
 from attnscope.figures.charts import inspection_charts, scaling_charts
 from attnscope.figures.colours import series_colour
-from attnscope.figures.paint_chart import ChartLayout, paint_chart
 from attnscope.figures.style import plain_text, shorten
 from attnscope.records.charts import Chart
 from attnscope.records.runs import InspectionHistory, Numbers, RunSummary, loss_unit

@@ -12,7 +12,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QImage, QPainter, QPen, QPixmap
 
 from attnscope.figures.colours import Palette, ink_on, lut
-from attnscope.figures.paint_map import (
+from attnscope.figures.map_painting import (
     BAR_WIDTH_PX,
     MARGIN_PX,
     TITLE_PX,

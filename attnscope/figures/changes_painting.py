@@ -8,7 +8,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QImage, QPainter, QPen
 
 from attnscope.figures.colours import Palette, difference_map, lut_argb
-from attnscope.figures.paint_grid import GridMarks, paint_off
+from attnscope.figures.grid_painting import GridMarks, paint_off
 from attnscope.figures.raster import ImageCache, code_colours, delta_codes, image_from_words
 from attnscope.figures.style import SMALL_PX, font, text_width, type_px, value_text
 from attnscope.records.maps import DifferenceGrid, pooled_difference

@@ -39,7 +39,7 @@ from attnscope.figures.style import (
     widest_value,
 )
 from attnscope.figures.token_axis import (
-    LINE_PX,
+    AXIS_LINE_PX,
     PAD_PX,
     AxisLabels,
     Span,
@@ -262,7 +262,7 @@ def map_layout(
     if turn is None:
         turn = column_turn(keys, min(room_x / whole.width(), most) * whole.width() / shown.width())
     for _ in range(2):
-        corner = 2 * type_px(LINE_PX) + PAD_PX if has_corner else 0.0
+        corner = 2 * type_px(AXIS_LINE_PX) + PAD_PX if has_corner else 0.0
         labels = max(column_height(column_width, turn), corner) + 4
         slant = 0.0 if turn != 45 else _SLANT_PX if has_bar else labels
         room = QRectF(left, top + labels, room_x - slant, max(24.0, inner.bottom() - top - labels))
@@ -574,7 +574,7 @@ def paint_axis_names(painter: QPainter, layout: MapLayout, names: tuple[str, str
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
     metrics = QFontMetricsF(font(SMALL_PX))
-    for words, baseline in zip(names, (bottom - type_px(LINE_PX) - 4, bottom - 3), strict=True):
+    for words, baseline in zip(names, (bottom - type_px(AXIS_LINE_PX) - 4, bottom - 3), strict=True):
         shown = metrics.elidedText(words, Qt.TextElideMode.ElideRight, layout.row_width + PAD_PX)
         painter.drawText(QPointF(right - text_width(shown), baseline), shown)
 
