@@ -24,7 +24,7 @@ from pathlib import Path
 sys.path = [path for path in sys.path if Path(path or ".").resolve() != Path(__file__).resolve().parent]
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
 
-from shipping import APP_ID, PACKAGING, ROOT, debian, desktop, manual, program_version, shells  # noqa: E402
+from shipping import APP_ID, PACKAGING, ROOT, debian, desktop, manual, program_version, shells
 
 DIST, BUILD = ROOT / "dist", ROOT / "build"
 BUNDLE = BUILD / "bundle" / "attnscope"

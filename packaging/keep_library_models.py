@@ -22,6 +22,8 @@ import transformers
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors
 from torch.nn.functional import cross_entropy
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, not an installed copy
+
 from attnscope.analysis.bootstrap import mean_interval
 from attnscope.files import MANIFEST_NAME, replace_file
 from attnscope.kept_models import kept_models_folder

@@ -11,9 +11,12 @@ stays what differs from that, not rounded.
 import argparse
 import dataclasses
 import shutil
+import sys
 from pathlib import Path
 
 import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, not an installed copy
 
 from attnscope.files import replace_file
 from attnscope.models import demo_models, load, write_model_folder

@@ -8,6 +8,9 @@ The training loss of each run becomes some fifty means; models and looks are not
 import re
 import sys
 from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, not an installed copy
 
 from attnscope.files import replace_file
 from attnscope.outside import json_text

@@ -7,10 +7,13 @@ import ast
 import dataclasses
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args, get_origin
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, not an installed copy
 
 import attnscope
 from attnscope.fields import options_of

@@ -133,9 +133,9 @@ def _check_shapes(expected: dict[str, tuple[int, ...]], tensors: Mapping[str, Te
 
 def other_weights(rows: Sequence[str], where: Path, *, expected: str) -> LoadError:
     """What is said of weights that are not those of the model, with a table of what is wrong."""
-    table = "\n  ".join(rows)
+    table = ";\n  ".join(rows)
     return LoadError(
-        f"The weights in {where} are not those of the model that config.json describes:\n  {table}\n",
+        f"The weights in {where} are not those of the model that config.json describes:\n  {table}.",
         kind="keys",
         expected=expected,
         action="Open the folder in which the model was saved; nothing was loaded.",

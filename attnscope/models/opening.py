@@ -9,6 +9,7 @@ Recorded attention in the place of a network, so that everything that only looks
 It has one text, which it cannot read anew, and gives no output: what needs a model is refused by name.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -128,6 +129,13 @@ def locate_source(source: str | Path) -> Path:
     if not exists or not str(source).strip():
         if isinstance(source, str) and (kept := kept_run_folder(source)) is not None:
             return kept
+        if os.path.islink(path):
+            raise LoadError(
+                f"{path} is a link to {os.readlink(path)}, which does not exist.",
+                kind="missing",
+                expected="a link to a model's folder",
+                action="Correct the link, or restore what it points to.",
+            )
         if str(source) in (entry.short for entry in shelf_entries() if entry.short):
             raise _not_installed(str(source))
         if (gone := gone_demo(str(source))) is not None:

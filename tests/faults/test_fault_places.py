@@ -11,8 +11,9 @@ import pytest
 from tiny_models import tiny_model
 
 from attnscope import files
-from attnscope.errors import SaveError
+from attnscope.errors import LoadError, SaveError
 from attnscope.figures import target_of
+from attnscope.models import load
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links, pipes and rights as Unix has them")
 
@@ -195,3 +196,10 @@ def test_that_a_figure_is_not_written_beside_a_folder(tmp_path: Path) -> None:
 
 def test_that_a_figure_for_a_device_keeps_its_name() -> None:
     assert target_of("/dev/stdout") == (Path("/dev/stdout"), "svg")
+
+
+def test_that_a_link_to_a_model_that_is_gone_is_named_as_one(tmp_path: Path) -> None:
+    link = tmp_path / "model"
+    link.symlink_to(tmp_path / "gone")
+    with pytest.raises(LoadError, match=r"model is a link to .*gone, which does not exist\."):
+        load(link)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hf_folders import make, save_folder, save_picture, save_recording
 
-from attnscope.errors import UserError
+from attnscope.errors import LoadError, UserError
 from attnscope.models import Inputs, Model, load
 from attnscope.models.huggingface.head import DetachedPass, PooledPass
 from attnscope.models.huggingface.library import joined_threads
@@ -242,3 +242,15 @@ def test_that_large_outputs_are_not_all_kept() -> None:
     done = PooledPass(torch.arange(6.0).reshape(1, 6), n_tokens=3, pooled_at=2)
     assert done.logits([2]).tolist() == [[0, 1, 2, 3, 4, 5]]
     assert done.logits()[:2].isnan().all()
+
+
+def test_that_a_model_that_hears_opens_without_its_processor_and_is_refused_with_that_of_another(
+    tmp_path: Path, recording: str
+) -> None:
+    folder = save_folder(tmp_path / "alone", *make("whisper"))
+    assert not (folder / "preprocessor_config.json").exists()
+    assert load(folder, "cpu").trace(recording, "the").sites
+    other = {"feature_size": 80, "chunk_length": 1}
+    folder = save_folder(tmp_path / "other", *make("whisper"), preprocessor_config=other)
+    with pytest.raises(LoadError, match=r"gives 80 mel bins in 100 frames; .* reads 16 in 100\."):
+        load(folder, "cpu")

@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import os
 import pydoc
 import re
 import subprocess
@@ -38,6 +39,25 @@ FUNCTIONS = {
 def test_that_the_page_is_what_the_docstrings_say():
     assert maker.reference() == PAGE, "run python packaging/make_python_reference.py"
     assert len(PAGE.encode()) <= MAX_BYTES
+
+
+@pytest.mark.slow
+def test_that_the_page_is_written_from_this_checkout_wherever_one_stands(tmp_path: Path) -> None:
+    script = CHECKOUT / "packaging" / "make_python_reference.py"
+    told = f"import runpy; runpy.run_path({str(script)!r}); import attnscope; print(attnscope.__file__)"
+    settings = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    found = subprocess.run(
+        [sys.executable, "-c", told], cwd=tmp_path, env=settings, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == str(CHECKOUT / "attnscope" / "__init__.py")
+
+
+def test_that_every_script_of_packaging_puts_this_checkout_first():
+    for script in (CHECKOUT / "packaging").glob("*.py"):
+        lines = script.read_text(encoding="utf-8").splitlines()
+        own = [k for k, line in enumerate(lines) if re.match(r"(import|from) (attnscope|shipping)\b", line)]
+        if own and script.name != "entry.py":  # which is bundled
+            assert any(line.startswith("sys.path") for line in lines[: own[0]]), script.name
 
 
 def test_that_help_names_every_public_name_once_in_a_line():

@@ -449,12 +449,19 @@ _ACTION = "Type the path of a 16-bit WAV file."
 _SPOKEN = ("<|en|>", "<|transcribe|>", "<|notimestamps|>")
 
 
-def read_extractor(folder: Path, library: Any) -> Any:
-    """The library's feature extractor with the numbers of the folder's processor; raises LoadError."""
+def read_extractor(folder: Path, library: Any, config: Any) -> Any:
+    """The library's feature extractor with the numbers of the folder's processor, else those that its
+    configuration asks for. Raises LoadError, also where the two differ.
+    """
     values, path = read_processor(folder, "feature_extractor", "audio_processor")
+    n_mels, n_frames = int(config.num_mel_bins), 2 * int(config.max_source_positions)
+    rate, hop = (values.get(key, _LIMITS[key][0]) for key in ("sampling_rate", "hop_length"))
+    asked = {"feature_size": n_mels}
+    if isinstance(rate, int) and isinstance(hop, int) and rate and n_frames * hop % rate == 0:
+        asked["chunk_length"] = n_frames * hop // rate
     numbers: dict[str, int] = {}
     for key, (default, least, most) in _LIMITS.items():
-        number = values.get(key, default)
+        number = values.get(key, asked.get(key, default))
         if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
             raise LoadError(
                 f"{path} cannot be used: {key} is {str(number)[:40]!r}.",
@@ -463,7 +470,17 @@ def read_extractor(folder: Path, library: Any) -> Any:
                 action="Restore it from the model's origin.",
             )
         numbers[key] = number
-    return library.WhisperFeatureExtractor(**numbers)
+    extractor = library.WhisperFeatureExtractor(**numbers)
+    found = (extractor.feature_size, extractor.nb_max_frames)
+    if found != (n_mels, n_frames):
+        raise LoadError(
+            f"The sound processor of {folder} gives {found[0]} mel bins in {found[1]:,} frames; its model "
+            f"reads {n_mels} in {n_frames:,}.",
+            kind="config",
+            expected=f"the {path.name} that was saved with the model",
+            action="Restore it from the model's origin.",
+        )
+    return extractor
 
 
 def speaking_prefix(vocabulary: HuggingFaceVocabulary) -> tuple[int, ...]:

@@ -562,7 +562,7 @@ def _picture_reader(opened: _Opened, attached: Attached) -> PictureReader:
 
 
 def _sound_reader(opened: _Opened, attached: Attached, words: TextReader, library: Any) -> SoundReader:
-    model, extractor = opened.model, read_extractor(opened.folder, library)
+    model, extractor = opened.model, read_extractor(opened.folder, library, opened.model.config)
     probe = _LengthProbe()
     start = torch.zeros((1, 1), dtype=torch.int64, device=model.device)
     with torch.no_grad(), attached.probing(probe):

@@ -499,10 +499,14 @@ class Recording:
     def _nothing_seen(self) -> UserError:
         named = " ".join(self._missing())
         by_hand = (
-            "Hand-written attention is recorded by its softmax: attnscope.record(module, softmax=True). "
             "Custom kernels (flash_attn, xformers, flex_attention), scripted and compiled modules cannot "
             "be recorded."
         )
+        if BY_HAND not in named:
+            told = (
+                "Hand-written attention is recorded by its softmax: attnscope.record(module, softmax=True)."
+            )
+            by_hand = f"{told} {by_hand}"
         return UserError(
             f"No attention call was seen. {named}".rstrip(),
             expected=f"a call of {LOOKED_FOR} inside the block, in this thread",
