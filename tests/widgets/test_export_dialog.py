@@ -12,8 +12,7 @@ from session_samples import Desk, ref, state_of
 
 from attnscope.errors import LoadError
 from attnscope.figures import ENDINGS, read_figure_file, save, suggested_name
-from attnscope.figures.views import PanelsFigure
-from attnscope.figures.views.lab import LabFigure
+from attnscope.figures.views import LabFigure, PanelsFigure
 from attnscope.records import LoadModel, SaveModel
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.export.dialog import ExportDialog, KeptChoices

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from attnscope.figures.views.grid import GridFigure, weights_of_grid
     from attnscope.figures.views.head import HeadFigure, weights_of_tile
     from attnscope.figures.views.inside import *
-    from attnscope.figures.views.lab import picture_places, row_sizes
+    from attnscope.figures.views.lab import LabFigure, picture_places, row_sizes
     from attnscope.figures.views.lines import *
     from attnscope.figures.views.panels import *
     from attnscope.figures.views.picture import *
