@@ -11,8 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscope.analysis.one_head import weights_of
-from attnscope.analysis.words import Link
+from attnscope.analysis import Link, weights_of
 from attnscope.errors import RecipeError, UserError
 from attnscope.models import Model
 from attnscope.records import HeadRef, TokenizerRow, check_heads

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attnscope.nn.config_checks import ignored_choices
     from attnscope.nn.copying import N_DIGITS, UNKNOWN_ID, copied_pieces, ids_of, joined_logits, with_ids
     from attnscope.nn.dropping import add_dropping, attend_dropping, draw_places, drop, own_dice
-    from attnscope.nn.edits import Call, CopiedPattern, Edits, Guide, GuidedProbe, with_drawn_mask
+    from attnscope.nn.edits import *
     from attnscope.nn.embedding_and_head import memory_ids, n_memory_ids, patch_numbers, pointed
     from attnscope.nn.kept_heads import build_layout
     from attnscope.nn.layers import *

@@ -17,8 +17,8 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from attnscope.analysis.collapse import rank_collapse
 from attnscope.analysis.corpus_texts import Text, own_texts
-from attnscope.analysis.rank_collapse import rank_collapse
 from attnscope.models import Model, ModelCard, load
 from attnscope.models.own import OwnNetwork
 from attnscope.nn.building import build_transformer

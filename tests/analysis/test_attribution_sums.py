@@ -4,12 +4,17 @@ import torch
 from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
 from attnscope import importance
-from attnscope.analysis.attribution import attribute_logits, choose_answers
-from attnscope.analysis.causes import Patching, patch_map
-from attnscope.analysis.influence import relevance, rollout
-from attnscope.analysis.one_head import site_spectrum
-from attnscope.analysis.rank_collapse import rank_collapse
-from attnscope.analysis.watched_pass import batch_of
+from attnscope.analysis import (
+    Patching,
+    attribute_logits,
+    batch_of,
+    choose_answers,
+    patch_map,
+    rank_collapse,
+    relevance,
+    rollout,
+    site_spectrum,
+)
 from attnscope.errors import UserError
 from attnscope.records import Gates, HeadRef
 
@@ -74,9 +79,7 @@ def test_that_a_norm_of_its_own_would_not_add_up() -> None:
     """The trap: each part through the last norm by itself."""
     model = tiny_model("decoder")
     found = attribute_logits(model, SENTENCE, answer=7, other=5)
-    from attnscope.analysis.attribution import Addition, stream_parts
-    from attnscope.analysis.model_adapter import subject_of
-    from attnscope.analysis.watched_pass import read_text
+    from attnscope.analysis import Addition, read_text, stream_parts, subject_of
 
     subject, (_, batch) = subject_of(model), read_text(model, SENTENCE)
     parts, _ = stream_parts(subject, batch, len(SENTENCE.split()))

@@ -10,17 +10,17 @@ from known_heads import KNOWN_WORDS
 from test_corpus_words import chain, table_of
 from tiny_models import FORMS, FRENCH, tiny_model
 
-from attnscope.analysis.corpus import measure_corpus
-from attnscope.analysis.corpus_texts import (
+from attnscope.analysis import (
+    AlignedPair,
     NumberedInputs,
     encode_corpus,
     length_batches,
+    measure_alignment,
+    measure_corpus,
+    measure_syntax,
     n_abreast,
     read_abreast,
 )
-from attnscope.analysis.syntax import measure_syntax
-from attnscope.analysis.word_alignment import measure_alignment
-from attnscope.analysis.words import AlignedPair
 from attnscope.errors import Stopped
 from attnscope.models import Model
 from attnscope.nn import stop_if_unwanted, stoppable

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from attnscope.analysis.metrics import bleu, bleu_of, count_ngrams, matched_ngrams
+from attnscope.analysis import bleu, bleu_of, count_ngrams, matched_ngrams
 from attnscope.errors import UserError
 
 WRITTEN = ("the cat sat on the mat today", "a dog runs fast on the road now", "we saw two men , both old")

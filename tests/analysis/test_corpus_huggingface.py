@@ -8,7 +8,7 @@ import pytest
 from hf_folders import make, save_folder
 
 from attnscope import measure, measure_texts
-from attnscope.analysis.corpus_texts import batch_kind, encode_corpus, length_batches
+from attnscope.analysis import batch_kind, encode_corpus, length_batches
 from attnscope.models import Model, load
 
 pytest.importorskip("transformers")

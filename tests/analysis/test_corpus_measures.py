@@ -8,10 +8,15 @@ from known_heads import KNOWN_WORDS, known_decoder
 from tiny_models import FORMS, FRENCH, SENTENCE, tiny_model
 
 from attnscope import measure, measure_texts
-from attnscope.analysis.bootstrap import RatioBootstrap, mean_interval
-from attnscope.analysis.corpus import measure_corpus, output_matrices
-from attnscope.analysis.corpus_texts import read_corpus
-from attnscope.analysis.measures import HeadSums, build_facts
+from attnscope.analysis import (
+    HeadSums,
+    RatioBootstrap,
+    build_facts,
+    mean_interval,
+    measure_corpus,
+    output_matrices,
+    read_corpus,
+)
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.records import (

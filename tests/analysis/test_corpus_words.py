@@ -11,11 +11,18 @@ from references import alignment_error_rate
 from tiny_models import tiny_model
 
 from attnscope import measure_texts
-from attnscope.analysis.metrics import head_alignment
-from attnscope.analysis.roles import find_roles, head_card
-from attnscope.analysis.syntax import measure_syntax
-from attnscope.analysis.word_alignment import measure_alignment
-from attnscope.analysis.words import AlignedPair, aligned_pairs, find_spans, piece_matrix, read_links
+from attnscope.analysis import (
+    AlignedPair,
+    aligned_pairs,
+    find_roles,
+    find_spans,
+    head_alignment,
+    head_card,
+    measure_alignment,
+    measure_syntax,
+    piece_matrix,
+    read_links,
+)
 from attnscope.conllu import Tree, TreeWord, read_conllu
 from attnscope.errors import LoadError, UserError
 from attnscope.models import Model

@@ -9,11 +9,16 @@ import torch
 from references import alignment_error_rate
 from tiny_models import tiny_model
 
-from attnscope.analysis.batches import build_batches
-from attnscope.analysis.metrics import make_metric
-from attnscope.analysis.model_adapter import subject_of
-from attnscope.analysis.word_alignment import count_links, links_of_files, measure_alignment
-from attnscope.analysis.words import AlignedPair, read_gold_files
+from attnscope.analysis import (
+    AlignedPair,
+    build_batches,
+    count_links,
+    links_of_files,
+    make_metric,
+    measure_alignment,
+    read_gold_files,
+    subject_of,
+)
 from attnscope.models import Model
 from attnscope.paths import resources_folder
 from attnscope.records import NO_GATES, AlignmentTable, GoldFiles

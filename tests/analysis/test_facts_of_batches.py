@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnscope.analysis.measures import build_facts
+from attnscope.analysis import build_facts
 from attnscope.records import Token
 
 

@@ -9,7 +9,7 @@ import torch
 from foreign_models import CLEAN, foreign, target_of
 from torch import Tensor
 
-from attnscope.analysis.attribution import attribute_logits
+from attnscope.analysis import attribute_logits
 from attnscope.errors import UserError
 from attnscope.models.huggingface import anatomy
 from attnscope.models.huggingface.frozen import bent_step

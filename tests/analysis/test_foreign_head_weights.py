@@ -11,8 +11,14 @@ from foreign_models import CLEAN, foreign, target_of
 from references import ov_matrix, qk_matrix
 from torch import Tensor
 
-from attnscope.analysis.one_head import factors_of, head_circuit, site_spectrum, weights_of
-from attnscope.analysis.rank_collapse import rank_collapse, residual_ratio
+from attnscope.analysis import (
+    factors_of,
+    head_circuit,
+    rank_collapse,
+    residual_ratio,
+    site_spectrum,
+    weights_of,
+)
 from attnscope.errors import UserError
 from attnscope.models.huggingface import anatomy
 from attnscope.records import HeadCircuit, HeadRef
@@ -312,6 +318,6 @@ def test_that_a_sum_of_something_else_than_the_two_parts_is_refused(monkeypatch:
 
 
 def test_that_layers_whose_skips_are_elsewhere_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnscope.analysis.rank_collapse._ADDS", frozenset())
+    monkeypatch.setattr("attnscope.analysis.collapse._ADDS", frozenset())
     with pytest.raises(UserError, match="the sums of decoder layer 0 were behind nothing"):
         rank_collapse(foreign("llama"), CLEAN)

@@ -8,11 +8,10 @@ import torch
 from hf_folders import make, save_folder
 
 from attnscope import importance, pruning_curve
-from attnscope.analysis.batches import build_batches, text_losses
-from attnscope.analysis.influence import relevance, rollout
-from attnscope.analysis.model_adapter import TensorGates, subject_of
+from attnscope.analysis import build_batches, relevance, rollout, subject_of, text_losses
 from attnscope.errors import UserError
 from attnscope.models import Model, load
+from attnscope.nn import TensorGates
 
 pytest.importorskip("transformers")
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hf_folders import make, save_folder
 
-from attnscope.analysis.causes import logit_lens
+from attnscope.analysis import logit_lens
 from attnscope.errors import UserError
 from attnscope.models import Model, load
 from attnscope.models.huggingface.head import read_layer_streams

@@ -9,7 +9,7 @@ import torch
 from foreign_models import CLEAN, CORRUPT, foreign, target_of
 from torch import Tensor
 
-from attnscope.analysis.causes import Patching, patch_map
+from attnscope.analysis import Patching, patch_map
 from attnscope.errors import UserError
 from attnscope.models.huggingface import anatomy
 from attnscope.records import NO_GATES, Gates, PatchMap

@@ -7,18 +7,28 @@ import torch.nn.functional as F
 from tiny_models import FORMS, FRENCH, SENTENCE, tiny_model
 
 from attnscope import importance
-from attnscope.analysis.batches import build_batches, text_losses, token_losses
-from attnscope.analysis.importance import (
+from attnscope.analysis import (
+    build_batches,
     gradient_scores,
     heads_of,
     learn_gates,
     measure_importance,
+    subject_of,
     summarise,
+    text_losses,
+    token_losses,
 )
-from attnscope.analysis.model_adapter import TensorGates, subject_of
 from attnscope.errors import UserError
 from attnscope.models import Model
-from attnscope.nn import STRETCH, TEMPERATURE, Call, open_probability, sample_gates, settled_gates
+from attnscope.nn import (
+    STRETCH,
+    TEMPERATURE,
+    Call,
+    TensorGates,
+    open_probability,
+    sample_gates,
+    settled_gates,
+)
 from attnscope.records import Gates, HeadRef, Importance, LearnedGates, PartsDone
 from attnscope.text import Example
 

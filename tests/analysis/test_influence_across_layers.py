@@ -6,7 +6,7 @@ import pytest
 import torch
 from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
-from attnscope.analysis.influence import (
+from attnscope.analysis import (
     StreamLevel,
     attention_graph,
     flow_row,

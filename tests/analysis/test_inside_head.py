@@ -11,7 +11,7 @@ from hf_folders import make, save_folder
 from long_records import KINDS, long_record, ramp
 from tiny_models import SENTENCE, target_of, tiny_model
 
-from attnscope.analysis.one_head import inside_of_record, look_inside
+from attnscope.analysis import inside_of_record, look_inside
 from attnscope.errors import UserError
 from attnscope.models import Model, load
 from attnscope.nn import ScoreRule

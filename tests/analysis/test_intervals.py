@@ -8,7 +8,7 @@ import pytest
 from tiny_models import tiny_model
 
 import attnscope as at
-from attnscope.analysis.bootstrap import RatioBootstrap, interval_of_sums, mean_interval
+from attnscope.analysis import RatioBootstrap, interval_of_sums, mean_interval
 from attnscope.records import Estimate, interval_kind, interval_said, intervals_said, student_t
 
 N_TIMES = 4_000

@@ -23,7 +23,7 @@ from slow_library import (
     t5_layers,
 )
 
-from attnscope.analysis.model_reading import ModelReading, ask_model
+from attnscope.analysis import ModelReading, ask_model
 from attnscope.fields import with_values
 from attnscope.models import Model, load
 from attnscope.questions import QUESTIONS

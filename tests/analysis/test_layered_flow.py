@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnscope.analysis.influence import Pipes, StreamLevel, flow_values, flows_to, maximum_flow
+from attnscope.analysis import Pipes, StreamLevel, flow_values, flows_to, maximum_flow
 from attnscope.errors import Stopped
 from attnscope.nn import stoppable
 from attnscope.records import Token

@@ -3,9 +3,14 @@ import pytest
 import torch
 from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
-from attnscope.analysis.causes import layer_logits, logit_lens
-from attnscope.analysis.model_adapter import predicting_stack, subject_of
-from attnscope.analysis.watched_pass import read_text, watched_streams
+from attnscope.analysis import (
+    layer_logits,
+    logit_lens,
+    predicting_stack,
+    read_text,
+    subject_of,
+    watched_streams,
+)
 from attnscope.records import Gates, HeadRef, MakeMean, MakeUniform
 
 SHAPES = [{}, {"norm_place": "post"}, {"norm": "rms"}, {"transform_head": True}, {"embedding_norm": True}]

@@ -9,8 +9,7 @@ import pytest
 from tiny_models import SENTENCE, target_of, tiny_model
 
 from attnscope import measure
-from attnscope.analysis import measures
-from attnscope.analysis.measures import cut_strata, estimate_rows
+from attnscope.analysis import cut_strata, estimate_rows, measures
 from attnscope.cli.main import main
 from attnscope.models import Model
 from attnscope.records import HeadMeasures, LoadModel, Traced, TraceText

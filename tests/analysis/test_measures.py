@@ -7,10 +7,8 @@ from references import alignment_error_rate, detect, pattern, word_weights
 from tiny_models import SENTENCE, target_of, tiny_model
 
 from attnscope import measure
+from attnscope.analysis import head_alignment, induction_stripe, measure_heads, measured_grids, row_entropy
 from attnscope.analysis import measures as measures_file
-from attnscope.analysis.induction_score import induction_stripe
-from attnscope.analysis.measures import measure_heads, measured_grids, row_entropy
-from attnscope.analysis.metrics import head_alignment
 from attnscope.errors import UserError
 from attnscope.nn import MaskRule, ScoreRule, log_weights, row_lse
 from attnscope.records import HeadMeasures, HeadRef, RemoveEdge, Site, Token

@@ -9,7 +9,7 @@ from foreign_models import foreign
 from slow_transformer import SlowDecoder
 from tiny_models import SENTENCE, target_of, tiny_model
 
-from attnscope.analysis.model_reading import ModelReading
+from attnscope.analysis import ModelReading
 from attnscope.errors import UserError
 from attnscope.records import Gates, HeadRef
 

@@ -8,7 +8,7 @@ import torch
 from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
 from attnscope import measure, measure_texts
-from attnscope.analysis.measures import measure_heads
+from attnscope.analysis import measure_heads
 from attnscope.records import Site
 from attnscope.viewmodels.session.head_measures import describe
 

@@ -9,9 +9,7 @@ import pytest
 from tiny_models import tiny_model
 
 import attnscope as at
-from attnscope.analysis import corpus
-from attnscope.analysis.corpus import measure_parts
-from attnscope.analysis.syntax import measure_syntax
+from attnscope.analysis import corpus, measure_parts, measure_syntax
 from attnscope.cli.main import main
 from attnscope.conllu import Tree, TreeWord
 from attnscope.errors import UserError

@@ -4,7 +4,7 @@ import torch
 from eager_attention import use_eager_attention
 from tiny_models import FORMS, FRENCH, tiny_model
 
-from attnscope.analysis.causes import Patching, patch_map
+from attnscope.analysis import Patching, patch_map
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.records import PartsDone, PatchMap

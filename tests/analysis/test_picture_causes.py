@@ -6,11 +6,18 @@ import torch
 from hf_folders import make, save_folder
 from picture_models import KINDS, build, opened, picture
 
-from attnscope.analysis.answers import read_logits, resolve_token, telling_position
-from attnscope.analysis.attribution import attribute_logits
-from attnscope.analysis.causes import Patching, patch_map
-from attnscope.analysis.influence import relevance
-from attnscope.analysis.one_head import head_circuit, site_spectrum, weights_of
+from attnscope.analysis import (
+    Patching,
+    attribute_logits,
+    head_circuit,
+    patch_map,
+    read_logits,
+    relevance,
+    resolve_token,
+    site_spectrum,
+    telling_position,
+    weights_of,
+)
 from attnscope.errors import UserError
 from attnscope.models import load
 from attnscope.records import Gates, HeadRef, InfluenceMap, PatchMap

@@ -7,7 +7,7 @@ from foreign_models import foreign, target_of
 from hf_folders import make, save_folder
 from tiny_models import tiny_model
 
-from attnscope.analysis.positions import NAMES, position_tables
+from attnscope.analysis import NAMES, position_tables
 from attnscope.errors import UserError
 from attnscope.models import load
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from tiny_models import tiny_model
 
-from attnscope.analysis.probing import (
+from attnscope.analysis import (
     ProbedWords,
     ProbeTasks,
     control_labels,

@@ -6,10 +6,15 @@ from references import alignment_error_rate
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
 from attnscope import importance, pruning_curve
-from attnscope.analysis.batches import build_batches, token_losses
-from attnscope.analysis.importance import CurveChoices, pruning_curves, removal_steps
-from attnscope.analysis.metrics import make_metric
-from attnscope.analysis.model_adapter import subject_of
+from attnscope.analysis import (
+    CurveChoices,
+    build_batches,
+    make_metric,
+    pruning_curves,
+    removal_steps,
+    subject_of,
+    token_losses,
+)
 from attnscope.errors import UserError
 from attnscope.records import (
     METRICS,

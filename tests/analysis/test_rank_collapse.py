@@ -3,9 +3,7 @@ import pytest
 import torch
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
-from attnscope.analysis.model_adapter import subject_of
-from attnscope.analysis.rank_collapse import rank_collapse, residual_ratio
-from attnscope.analysis.watched_pass import read_text, watched_streams
+from attnscope.analysis import rank_collapse, read_text, residual_ratio, subject_of, watched_streams
 from attnscope.errors import UserError
 
 

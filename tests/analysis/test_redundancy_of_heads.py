@@ -6,13 +6,15 @@ import torch
 from references import ov_matrix, qk_matrix
 from tiny_models import FORMS, FRENCH, SENTENCE, target_of, tiny_model
 
-from attnscope.analysis.importance import HeadDivergences, divergence_sums, head_pairs
-from attnscope.analysis.model_adapter import subject_of
-from attnscope.analysis.one_head import (
+from attnscope.analysis import (
+    HeadDivergences,
+    divergence_sums,
     head_circuit,
+    head_pairs,
     head_weights,
     product_spectrum,
     site_spectrum,
+    subject_of,
     token_factors,
 )
 from attnscope.errors import UserError

@@ -4,9 +4,7 @@ import torch
 from eager_attention import full_gradients, use_eager_attention
 from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
-from attnscope.analysis.influence import normalise_rows, relevance, relevance_maps
-from attnscope.analysis.model_adapter import subject_of
-from attnscope.analysis.watched_pass import read_text
+from attnscope.analysis import normalise_rows, read_text, relevance, relevance_maps, subject_of
 from attnscope.errors import UserError
 from attnscope.records import Gates, HeadRef, MakeUniform, RemoveEdge
 

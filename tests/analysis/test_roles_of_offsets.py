@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnscope.analysis.measures import HeadSums, build_facts
-from attnscope.analysis.roles import find_roles, head_card, place_of
+from attnscope.analysis import HeadSums, build_facts, find_roles, head_card, place_of
 from attnscope.records import MEASURE_NAMES, N_TELLING, OFFSET_REACH, HeadRef, HeadTable, Token
 
 HEAD = HeadRef(stack="encoder", layer=0, head=0)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnscope.analysis.roles import find_roles
+from attnscope.analysis import find_roles
 from attnscope.records import MEASURE_NAMES, N_TELLING, OFFSET_REACH, HeadRef, HeadTable
 
 OFFSET = MEASURE_NAMES.index("offset")

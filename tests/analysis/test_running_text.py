@@ -8,10 +8,15 @@ import pytest
 import torch
 from tiny_models import SENTENCE, tiny_model, tiny_tokenizer
 
-from attnscope.analysis import metrics
-from attnscope.analysis.batches import MASK_SEED, MASK_SHARE
-from attnscope.analysis.metrics import hidden_words_right, ratio_of, tell_text
-from attnscope.analysis.model_adapter import telling_subject
+from attnscope.analysis import (
+    MASK_SEED,
+    MASK_SHARE,
+    hidden_words_right,
+    metrics,
+    ratio_of,
+    tell_text,
+    telling_subject,
+)
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.records import NO_GATES

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from attnscope.analysis.corpus_texts import SHORT, TellingTexts, show_texts
+from attnscope.analysis import SHORT, TellingTexts, show_texts
 from attnscope.records import N_TELLING, HeadRef, Token, Tokens
 
 

@@ -9,18 +9,23 @@ from heads_fakes import make_table
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
 import attnscope as at
-from attnscope.analysis import word_alignment
-from attnscope.analysis.corpus_texts import hand_aligned, own_texts
-from attnscope.analysis.roles import find_roles, head_card
-from attnscope.analysis.word_alignment import (
+from attnscope.analysis import (
+    AlignedPair,
     align_trace,
+    aligned_pairs,
     diagonal_error_rate,
+    everyday_pairs,
+    find_roles,
+    hand_aligned,
+    head_card,
     links_of_files,
     links_of_task,
     own_pairs,
+    own_texts,
+    read_gold_files,
+    word_alignment,
     word_spans,
 )
-from attnscope.analysis.words import AlignedPair, aligned_pairs, everyday_pairs, read_gold_files
 from attnscope.errors import UserError
 from attnscope.records import AlignmentTable, GoldFiles
 

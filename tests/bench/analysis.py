@@ -5,15 +5,20 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from attnscope.analysis.batches import build_batches, token_losses
-from attnscope.analysis.corpus import measure_corpus
-from attnscope.analysis.corpus_texts import encode_corpus, length_batches, run_batch
-from attnscope.analysis.importance import measure_importance
-from attnscope.analysis.influence import rollout
-from attnscope.analysis.model_adapter import QuietProbe, own_subject
+from attnscope.analysis import (
+    build_batches,
+    encode_corpus,
+    length_batches,
+    measure_corpus,
+    measure_importance,
+    own_subject,
+    rollout,
+    run_batch,
+    token_losses,
+)
 from attnscope.counting import plural
 from attnscope.models import Model, ModelCard, OwnNetwork
-from attnscope.nn import ModelConfig, build_transformer
+from attnscope.nn import ModelConfig, QuietProbe, build_transformer
 from attnscope.text import train_tokenizer
 from bench.ratios import time_ratios
 from bench.report import Measurement, median_of, percentile

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from attnscope.analysis.corpus_texts import encode_corpus, run_batch
-from attnscope.analysis.model_adapter import QuietProbe
+from attnscope.analysis import encode_corpus, run_batch
 from attnscope.app import Program
 from attnscope.errors import UserError
 from attnscope.models import load
+from attnscope.nn import QuietProbe
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.widgets.explore.street_map import StreetMap
 from bench.lag import LagProbe, lag_row

@@ -25,7 +25,7 @@ from session_samples import Desk, states_of
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
 from attnscope import figure, files
-from attnscope.analysis.words import read_gold_files, read_links
+from attnscope.analysis import read_gold_files, read_links
 from attnscope.app import DRAFT_NAME, bring_draft_back
 from attnscope.cli.inputs import read_file_argument
 from attnscope.conllu import read_conllu

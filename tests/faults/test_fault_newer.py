@@ -18,7 +18,7 @@ from hf_folders import save_picture
 from test_fault_hostile import SEED, TIMES, patience, try_all
 from tiny_models import SENTENCE, tiny_model
 
-from attnscope.analysis.model_reading import ask_model
+from attnscope.analysis import ask_model
 from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.fields import fields_of, with_texts
 from attnscope.labs import LABS, Lab

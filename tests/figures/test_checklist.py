@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 from session_samples import state_of
 
 import attnscope as at
-from attnscope.analysis.positions import N_VECTORS, WIDTH, position_checks, position_tables
+from attnscope.analysis import N_VECTORS, WIDTH, position_checks, position_tables
 from attnscope.cli.main import main
 from attnscope.figures.views import checklist_point
 from attnscope.records import PositionCheck, PositionsShown

@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 from session_samples import state_of
 
 import attnscope as at
-from attnscope.analysis.positions import position_tables
+from attnscope.analysis import position_tables
 from attnscope.cli.main import main
 from attnscope.errors import UserError
 from attnscope.figures.views import VIEWS

@@ -10,8 +10,7 @@ import torch
 from added_files import look_also_in
 from hf_folders import bert_tokenizer, save_folder
 
-from attnscope.analysis.causes import logit_lens
-from attnscope.analysis.corpus import output_matrices
+from attnscope.analysis import logit_lens, output_matrices
 from attnscope.errors import UserError
 from attnscope.models import families, load
 from attnscope.models.families import FAMILIES, Family, last_norms

@@ -9,8 +9,7 @@ import torch
 import torch.nn.functional as F
 import transformers as library
 
-from attnscope.analysis.batches import build_batches, text_losses
-from attnscope.analysis.model_adapter import subject_of
+from attnscope.analysis import build_batches, subject_of, text_losses
 from attnscope.models import load
 
 PAIR = ("the animal did cross", "it was tired")

@@ -15,10 +15,15 @@ import torch.nn.functional as F
 import transformers as library
 from tokenizers import Tokenizer, processors
 
-from attnscope.analysis.attribution import attribute_logits
-from attnscope.analysis.batches import build_batches, text_losses
-from attnscope.analysis.corpus_texts import encode_corpus, run_batch, sample_texts
-from attnscope.analysis.model_adapter import subject_of
+from attnscope.analysis import (
+    attribute_logits,
+    build_batches,
+    encode_corpus,
+    run_batch,
+    sample_texts,
+    subject_of,
+    text_losses,
+)
 from attnscope.cli.main import main
 from attnscope.models import load
 from attnscope.records import NO_GATES

@@ -8,9 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from attnscope import measure_texts
-from attnscope.analysis.batches import build_batches
-from attnscope.analysis.influence import trace_levels
-from attnscope.analysis.model_adapter import own_subject, subject_of
+from attnscope.analysis import build_batches, own_subject, subject_of, trace_levels
 from attnscope.errors import LoadError, UserError
 from attnscope.models import Model, OwnNetwork, count_cost, read_model_folder
 from attnscope.models.pruning import prune

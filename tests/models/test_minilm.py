@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnscope import measure_texts
-from attnscope.analysis.roles import find_roles
+from attnscope.analysis import find_roles
 from attnscope.hub import shelf
 from attnscope.hub.shelf import shelf_entries
 from attnscope.models import Model, load

@@ -9,13 +9,20 @@ from tiny_models import FRENCH, SENTENCE, tiny_model
 
 import attnscope as at
 from attnscope import importance
-from attnscope.analysis.attribution import attribute_logits
-from attnscope.analysis.causes import Patching, logit_lens, patch_map
-from attnscope.analysis.corpus import output_grams
-from attnscope.analysis.influence import raw_attention, relevance, rollout
-from attnscope.analysis.one_head import head_circuit, site_spectrum
-from attnscope.analysis.positions import position_tables
-from attnscope.analysis.rank_collapse import rank_collapse
+from attnscope.analysis import (
+    Patching,
+    attribute_logits,
+    head_circuit,
+    logit_lens,
+    output_grams,
+    patch_map,
+    position_tables,
+    rank_collapse,
+    raw_attention,
+    relevance,
+    rollout,
+    site_spectrum,
+)
 from attnscope.errors import RecipeError, UserError
 from attnscope.models import Model, own_cost
 from attnscope.models.pruning import prune_module

@@ -10,13 +10,19 @@ from second_device import Watch, second_device
 from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
 from attnscope import importance, measure
-from attnscope.analysis.attribution import attribute_logits
-from attnscope.analysis.batches import build_batches
-from attnscope.analysis.causes import Patching, logit_lens, patch_map
-from attnscope.analysis.importance import head_pairs, learn_gates
-from attnscope.analysis.influence import relevance, rollout
-from attnscope.analysis.model_adapter import subject_of
-from attnscope.analysis.rank_collapse import rank_collapse
+from attnscope.analysis import (
+    Patching,
+    attribute_logits,
+    build_batches,
+    head_pairs,
+    learn_gates,
+    logit_lens,
+    patch_map,
+    rank_collapse,
+    relevance,
+    rollout,
+    subject_of,
+)
 from attnscope.models import Model, OwnNetwork
 from attnscope.nn import attention
 from attnscope.records import CopyPattern, Gates, MakeMean, MakeUniform, RemoveEdge, WriteSettings

@@ -12,7 +12,7 @@ from slow_site import filled
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
 import attnscope as at
-from attnscope.analysis.attribution import attribute_logits
+from attnscope.analysis import attribute_logits
 from attnscope.errors import UserError
 from attnscope.models import BatchShape, OwnNetwork, activation_bytes, own_cost
 from attnscope.models.pruning import prune_module

@@ -12,7 +12,7 @@ from slow_site import filled
 from tiny_models import SENTENCE, target_of, tiny_model
 
 import attnscope as at
-from attnscope.analysis.model_adapter import own_subject
+from attnscope.analysis import own_subject
 from attnscope.errors import UserError
 from attnscope.models import BatchShape, activation_bytes, own_cost
 from attnscope.models.pruning import prune_module

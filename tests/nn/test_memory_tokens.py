@@ -10,7 +10,7 @@ from slow_transformer import SlowDecoder
 from tiny_models import SENTENCE, target_of, tiny_model
 
 import attnscope as at
-from attnscope.analysis.batches import NOT_SCORED, build_batches
+from attnscope.analysis import NOT_SCORED, build_batches
 from attnscope.errors import UserError
 from attnscope.models import BatchShape, activation_bytes, own_cost
 from attnscope.nn import (

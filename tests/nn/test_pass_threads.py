@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import attnscope as at
-from attnscope.analysis.measures import measured_grids
+from attnscope.analysis import measured_grids
 from attnscope.nn import Probe, layer_products, map_products, threads_for
 
 MOST = 8

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.autograd.functional import jacobian
 
-from attnscope.analysis.rank_collapse import residual_ratio as engine_ratio
+from attnscope.analysis import residual_ratio as engine_ratio
 from attnscope.counting import format_number
 from attnscope.labs import LABS
 from attnscope.nn import ModelConfig, apply_rotary

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
-from attnscope.analysis.model_reading import ask_model
+from attnscope.analysis import ask_model
 from attnscope.errors import UserError
 from attnscope.questions import QUESTIONS
 

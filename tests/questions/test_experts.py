@@ -10,7 +10,7 @@ import torch
 from hf_folders import byte_tokenizer, save_folder, seq2seq_tokenizer
 from tiny_models import SENTENCE, tiny_model
 
-from attnscope.analysis.model_reading import ask_model, routes_of
+from attnscope.analysis import ask_model, routes_of
 from attnscope.cli.main import main
 from attnscope.errors import UserError
 from attnscope.fields import with_values

@@ -10,7 +10,7 @@ from hf_folders import make, save_folder
 from slow_transformer import SlowDecoder
 from tiny_models import SENTENCE, target_of, tiny_model
 
-from attnscope.analysis.model_reading import ask_model
+from attnscope.analysis import ask_model
 from attnscope.errors import UserError
 from attnscope.fields import with_values
 from attnscope.models import load

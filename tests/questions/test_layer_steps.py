@@ -8,7 +8,7 @@ from slow_library import Numbers, SlowLayers, own_layers
 from slow_transformer import SlowDecoder
 from tiny_models import SENTENCE, target_of, tiny_model
 
-from attnscope.analysis.model_reading import ModelReading, ask_model
+from attnscope.analysis import ModelReading, ask_model
 from attnscope.errors import UserError
 from attnscope.fields import with_values
 from attnscope.models import Model

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tiny_models import SENTENCE, tiny_model
 
-from attnscope.analysis.model_reading import ask_model
+from attnscope.analysis import ask_model
 from attnscope.errors import UserError
 from attnscope.nn import sites_with_spans
 from attnscope.questions import QUESTIONS

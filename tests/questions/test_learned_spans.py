@@ -5,7 +5,7 @@ import pytest
 import torch
 from tiny_models import SENTENCE, target_of, tiny_model
 
-from attnscope.analysis.model_reading import ask_model
+from attnscope.analysis import ask_model
 from attnscope.errors import UserError
 from attnscope.nn import sites_with_spans
 from attnscope.questions import QUESTIONS

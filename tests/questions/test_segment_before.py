@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tiny_models import SENTENCE, target_of, tiny_model
 
-from attnscope.analysis.model_reading import ask_model
+from attnscope.analysis import ask_model
 from attnscope.errors import UserError
 from attnscope.fields import with_values
 from attnscope.questions import QUESTIONS

@@ -8,7 +8,7 @@ import pytest
 from slow_transformer import SlowDecoder
 from tiny_models import SENTENCE, target_of, tiny_model
 
-from attnscope.analysis.model_reading import ask_model
+from attnscope.analysis import ask_model
 from attnscope.errors import UserError
 from attnscope.fields import with_values
 from attnscope.questions import QUESTIONS

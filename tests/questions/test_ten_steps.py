@@ -7,7 +7,7 @@ import pytest
 from slow_recurrent import SlowRecurrent
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
-from attnscope.analysis.model_reading import ModelReading, ask_model
+from attnscope.analysis import ModelReading, ask_model
 from attnscope.errors import UserError
 from attnscope.fields import with_values
 from attnscope.questions import QUESTIONS

@@ -5,8 +5,7 @@ import torch
 from slow_site import filled, seen_and_slow
 from tiny_models import SENTENCE, tiny_model
 
-from attnscope.analysis.model_adapter import OwnSubject
-from attnscope.analysis.one_head import head_weights
+from attnscope.analysis import OwnSubject, head_weights
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.nn import MaskRule, ModelConfig, Scoring, attend, build_transformer, count_parameters

@@ -16,7 +16,7 @@ from slow_site import filled
 from tiny_models import SENTENCE, tiny_model
 
 import attnscope as at
-from attnscope.analysis.model_reading import ask_model
+from attnscope.analysis import ask_model
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError, UserError
 from attnscope.fields import with_values

@@ -8,7 +8,7 @@ import pytest
 import torch
 from slow_site import filled, seen_and_slow
 
-from attnscope.analysis.positions import position_checks, position_tables
+from attnscope.analysis import position_checks, position_tables
 from attnscope.figures import parse_formula
 from attnscope.nn import ModelConfig, Transformer
 from attnscope.schemes.positions import POSITIONS

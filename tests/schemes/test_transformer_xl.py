@@ -8,7 +8,7 @@ import torch
 from slow_site import filled, seen_and_slow
 from tiny_models import tiny_model
 
-from attnscope.analysis.positions import position_tables
+from attnscope.analysis import position_tables
 from attnscope.errors import RecipeError
 from attnscope.models import own_cost
 from attnscope.nn import ModelConfig, build_transformer

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tiny_models import SENTENCE, tiny_model
 
-from attnscope.analysis.attribution import attribute_logits
+from attnscope.analysis import attribute_logits
 from attnscope.errors import RecipeError
 from attnscope.nn import ModelConfig, build_transformer
 from attnscope.schemes.positions import POSITIONS

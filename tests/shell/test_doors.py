@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[2]
-MOST = 246
+MOST = 230
 """May only be lowered: whoever rebuilds the inside has so many names to keep."""
 
 
@@ -72,13 +72,15 @@ DOORS = sorted(path.parent for path in (CHECKOUT / "attnscope").rglob("__init__.
 @pytest.mark.parametrize("package", DOORS, ids=lambda package: package.name)
 def test_that_a_door_gives_what_type_checkers_read(package: Path) -> None:
     door = import_module(_module_of(package / "__init__.py"))
-    offered = set(dir(door))
     for module, names in _opened(package).items():
         inside = import_module(module)
-        names = [*_defined(module)] if names == ["*"] else names
-        assert [name for name in names if getattr(door, name) is not getattr(inside, name)] == []
-        assert set(names) <= offered
-        assert [name for name in names if f"{door.__name__}.{name}" in MODULES] == []
+        made = [*_defined(module)] if names == ["*"] else names
+        for name in made:
+            if names == ["*"] and f"{door.__name__}.{name}" in MODULES:
+                continue  # the name of a file stays the file's
+            found, meant = getattr(door, name), getattr(inside, name)
+            assert found is meant or found == meant, name  # such as aliases of a type
+            assert name in dir(door)
 
 
 @pytest.mark.parametrize("package", DOORS, ids=lambda package: package.name)

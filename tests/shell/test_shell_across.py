@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnscope.analysis.causes import Patching, logit_lens, patch_map
-from attnscope.analysis.influence import flow_row, relevance, rollout, trace_levels
+from attnscope.analysis import Patching, flow_row, logit_lens, patch_map, relevance, rollout, trace_levels
 from attnscope.cli.main import main
 from attnscope.models import Model, load
 from attnscope.records import (

@@ -9,7 +9,7 @@ import pytest
 from tiny_models import tiny_model
 
 from attnscope import measure_texts
-from attnscope.analysis.induction_score import repeated_rows
+from attnscope.analysis import repeated_rows
 from attnscope.cli.main import main
 from attnscope.models import load
 from attnscope.records import SPECIAL_TOKENS

@@ -9,7 +9,7 @@ import torch
 from tiny_models import SENTENCE, tiny_model
 
 import attnscope
-from attnscope.analysis.importance import head_pairs
+from attnscope.analysis import head_pairs
 from attnscope.cli.main import main
 from attnscope.errors import NotFiniteError
 from attnscope.models.network import best_ids, finite, log_probabilities

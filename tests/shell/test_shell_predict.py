@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tiny_models import tiny_model
 
-from attnscope.analysis.metrics import tell_text
+from attnscope.analysis import tell_text
 from attnscope.cli.main import main
 from attnscope.models import Model, load
 from attnscope.records import Candidate, Comparison, Output, Prediction, Token

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnscope.analysis.importance import HeadDivergences
+from attnscope.analysis import HeadDivergences
 from attnscope.records import HeadRef
 from attnscope.studies.study import study_module
 

@@ -111,8 +111,7 @@ def test_that_the_fewest_heads_that_do_it_are_chosen() -> None:
 
 
 def test_that_gates_of_one_stack_see_no_other() -> None:
-    from attnscope.analysis.importance import heads_of
-    from attnscope.analysis.model_adapter import subject_of
+    from attnscope.analysis import heads_of, subject_of
 
     subject = StackSubject(subject_of(tiny_model("encoder-decoder")), "cross")
     assert {head.stack for head in heads_of(subject)} == {"cross"}

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnscope.analysis.importance import HeadDivergences
+from attnscope.analysis import HeadDivergences
 from attnscope.conllu import Tree, TreeWord
 from attnscope.errors import UserError
 from attnscope.records import HeadRef, Site, SyntaxTable, Token

@@ -11,8 +11,7 @@ from known_heads import KNOWN_WORDS, known_decoder
 from tiny_models import SENTENCE, tiny_model
 
 from attnscope import measure_texts
-from attnscope.analysis.importance import HeadDivergences
-from attnscope.analysis.syntax import measure_syntax
+from attnscope.analysis import HeadDivergences, measure_syntax
 from attnscope.cli import main as cli
 from attnscope.conllu import Tree, TreeWord
 from attnscope.errors import UserError

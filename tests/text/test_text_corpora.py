@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attnscope.analysis.corpus_texts import read_corpus
-from attnscope.analysis.words import read_gold_files
+from attnscope.analysis import read_corpus, read_gold_files
 from attnscope.cli.main import build_parser, main
 from attnscope.errors import LoadError, RecipeError
 from attnscope.records import GoldFiles

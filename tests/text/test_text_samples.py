@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnscope.analysis.words import everyday_pairs
+from attnscope.analysis import everyday_pairs
 from attnscope.text import samples_for
 from attnscope.text.tasks import TASKS, make_task
 

@@ -9,11 +9,14 @@ import pytest
 from references import repeated_random_ids
 
 import attnscope as at
-from attnscope.analysis.corpus import measure_corpus
-from attnscope.analysis.induction_score import repeated_rows
-from attnscope.analysis.metrics import bleu
-from attnscope.analysis.word_alignment import measure_alignment
-from attnscope.analysis.words import AlignedPair, everyday_pairs
+from attnscope.analysis import (
+    AlignedPair,
+    bleu,
+    everyday_pairs,
+    measure_alignment,
+    measure_corpus,
+    repeated_rows,
+)
 from attnscope.files import check_manifest
 from attnscope.models import Model, demo_models, load
 from attnscope.models.opening import demo_folder

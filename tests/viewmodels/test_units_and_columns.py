@@ -9,7 +9,7 @@ from curve_samples import curve
 from heads_fakes import HeadsDesk, make_cards, make_table
 from session_samples import info
 
-from attnscope.analysis.roles import head_card
+from attnscope.analysis import head_card
 from attnscope.figures import pruning_chart
 from attnscope.records import (
     MEASURE_NAMES,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from worker_tools import ask, save_tiny, train_to_end
 
-from attnscope.analysis.importance import head_pairs
+from attnscope.analysis import head_pairs
 from attnscope.models import load
 from attnscope.records import (
     CompareHeads,

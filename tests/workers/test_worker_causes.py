@@ -8,9 +8,14 @@ import torch
 from tiny_models import tiny_model
 from worker_tools import ask, save_tiny
 
-from attnscope.analysis.answers import differing_position, resolve_token, telling_position
-from attnscope.analysis.attribution import attribute_logits
-from attnscope.analysis.causes import Patching, patch_map
+from attnscope.analysis import (
+    Patching,
+    attribute_logits,
+    differing_position,
+    patch_map,
+    resolve_token,
+    telling_position,
+)
 from attnscope.errors import UserError
 from attnscope.models import load
 from attnscope.records import (

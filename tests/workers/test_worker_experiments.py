@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 from session_samples import Desk, state_of
 from worker_tools import ask, save_tiny, train_to_end
 
-from attnscope.analysis.rank_collapse import rank_collapse
+from attnscope.analysis import rank_collapse
 from attnscope.labs import LABS
 from attnscope.models import load
 from attnscope.records import (

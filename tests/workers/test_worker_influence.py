@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from worker_tools import ask, save_tiny
 
-from attnscope.analysis.influence import attention_graph, flow_row, relevance, rollout, trace_levels
+from attnscope.analysis import attention_graph, flow_row, relevance, rollout, trace_levels
 from attnscope.models import load
 from attnscope.records import (
     Failed,

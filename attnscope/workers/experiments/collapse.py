@@ -1,8 +1,8 @@
-"""Rank collapse of the open model (`analysis/rank_collapse.py`), as an experiment."""
+"""Rank collapse of the open model (`analysis/collapse.py`), as an experiment."""
 
 from collections.abc import Iterator
 
-from attnscope.analysis.rank_collapse import rank_collapse
+from attnscope.analysis.collapse import rank_collapse
 from attnscope.records.experiments import CollapseFinding, CollapseQuestion, ExperimentNews
 from attnscope.workers.experiments import GetModel, experiment_of_model
 
