@@ -280,6 +280,28 @@ def test_that_a_model_that_was_located_is_found_again_by_kept_views_and_when_sav
     assert read_session(tmp_path / "talk.attnscope").views[0].saved.source == now
 
 
+def test_that_a_session_waits_for_its_own_model_and_another_one_is_not_given_it(qtbot, tmp_path: Path):
+    desk, window, own = a_talk_whose_model_is_gone(qtbot, tmp_path)
+    files = window.workspace.files
+    files.open_path(str(tmp_path / "talk.attnscope"))
+    request = next(r for r in desk.posted if isinstance(r, LoadModel))
+    desk.posted.clear()
+    desk.session.handle(Failed(number=request.number, request="LoadModel", message="There is no such model."))
+    desk.open(dataclasses.replace(info("decoder", "third"), sha256="ef" * 32))
+    assert files.awaited.saved is None
+    assert desk.session.notices.shown.message == (
+        "The session of tiny was not shown: third was opened instead."
+    )
+    qtbot.wait(1)
+    assert desk.session.history.undo_label != "open session"
+
+    files.open_path(str(tmp_path / "talk.attnscope"))
+    desk.posted.clear()
+    desk.open(dataclasses.replace(own, source=str(tmp_path / "elsewhere")))  # by hand, the same weights
+    qtbot.waitUntil(lambda: files.awaited.saved is None, timeout=2000)
+    assert desk.session.text == "kept text"
+
+
 def test_that_a_kept_view_finds_its_model_beside_the_session_file(qtbot, tmp_path: Path):
     desk, window, own = a_talk_whose_model_is_gone(qtbot, tmp_path)
     folder = tmp_path / "brought along"

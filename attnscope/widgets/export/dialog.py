@@ -257,6 +257,9 @@ class ExportChoices(QWidget):
         self.height_mm = length("Height in millimetres", spec.height_mm)
         self.fits = _box("fit height", is_checked=is_fitted(spec))
         self.fits.setToolTip("The page ends where the figure does")
+        stays = self.fits.sizePolicy()
+        stays.setRetainSizeWhenHidden(True)  # or everything would move when a view has no choice here
+        self.fits.setSizePolicy(stays)
         self.font_pt = type_size(spec.font_pt)
         self.dpi = resolution(spec.dpi)
 

@@ -17,7 +17,7 @@ from attnscope.figures.figure_file import SavedFigure, is_figure_file, read_figu
 from attnscope.figures.words_and_numbers import program_version
 from attnscope.files import replace_file
 from attnscope.outside import as_object, read_json, read_outside
-from attnscope.records.models import Sample, is_download, on_this_machine
+from attnscope.records.models import ModelInfo, Sample, is_download, on_this_machine
 from attnscope.viewmodels.session.changes import Setting, every_head
 from attnscope.viewmodels.session.file import (
     ENDING,
@@ -276,6 +276,7 @@ class AwaitedSession:
         self._session, self._window, self._device = session, window, device
         self.saved: SavedSession | None = None
         self.label = ""
+        self._number = 0
         self.ask_folder: AskPath = ask_folder
         self.get_model: Callable[[str], None] = lambda _name: None
         when(window, self._on_notice, session.changed.notice)
@@ -291,6 +292,21 @@ class AwaitedSession:
             setting = self.saved.setting
             sample = Sample(text=setting.text, target=setting.target)
             self._session.opening.load(source, self._device, sample=sample)
+            self._number = self._session.opening.number
+
+    def is_for(self, model: ModelInfo) -> bool:
+        """Whether a session waits for this model: the one it asked for, or one with the same weights.
+
+        Where another model is opened instead, it waits no longer.
+        """
+        if self.saved is None:
+            return False
+        if self._number == self._session.opening.number or self.saved.sha256 == model.sha256:
+            return True
+        left = self.saved.model or on_this_machine(self.saved.source)
+        self.end()
+        self._session.notices.say(f"The session of {left} was not shown: {model.name} was opened instead.")
+        return False
 
     def end(self) -> SavedSession | None:
         """Wait no longer; what waited."""
@@ -527,9 +543,10 @@ class SessionFiles(QObject):
             self._session.texts.open_file(path)
 
     def _on_model(self) -> None:
-        if self._session.model is not None:
-            self.recents.add_model(self._session.model.source)
-            if self.awaited.saved is not None:
+        model = self._session.model
+        if model is not None:
+            self.recents.add_model(model.source)
+            if self.awaited.is_for(model):
                 QTimer.singleShot(0, self, self._restore_rest)
 
     def _restore_rest(self) -> None:
