@@ -270,6 +270,7 @@ _ASKED = {
     "why did it pick this word": "why-is-this-word-chosen",
     "why does the model say that?": "why-is-this-word-chosen",
     "what if I delete a head": "what-happens-if-i-remove-it",
+    "what changes when heads are pruned": "what-happens-if-i-remove-it",
     "how does the model know the order of words": "how-does-position-get-in",
     "how can I watch it train": "what-does-it-look-like-while-it-learns",
     "is BERT the same as GPT?": "how-is-that-different-in-bert-gpt-and-t5",

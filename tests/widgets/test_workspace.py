@@ -302,6 +302,15 @@ def test_that_a_session_waits_for_its_own_model_and_another_one_is_not_given_it(
     assert desk.session.text == "kept text"
 
 
+def test_that_turning_to_train_leaves_the_recipe_to_whoever_goes_there(qtbot):
+    window = make(qtbot, Desk().open())
+    window.show()
+    window.pages.explore.grid_panel.grid.setFocus()
+    window.view.show_page("train")
+    focused = window.pages.training.focusWidget()
+    assert focused is window.pages.training.upper_tabs.tabs["Curves"]
+
+
 def test_that_a_kept_view_finds_its_model_beside_the_session_file(qtbot, tmp_path: Path):
     desk, window, own = a_talk_whose_model_is_gone(qtbot, tmp_path)
     folder = tmp_path / "brought along"

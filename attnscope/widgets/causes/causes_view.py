@@ -590,7 +590,6 @@ class CausesPanel(Dressed):
         self.strip.show_tokens(state.tokens, state.position)
         self._strip_area.setVisible(bool(state.tokens))
         self.fit_room()
-        self.strip.setToolTip(plain_tooltip(state.heading))
         self.answers.show_answers(
             (state.answer, state.other), state.compared, state.candidates, state.automatic
         )

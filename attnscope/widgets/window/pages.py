@@ -74,7 +74,10 @@ class Pages(QStackedWidget):
 
     def show_page(self) -> None:
         """Bring the page that the view state names to the front."""
-        self.setCurrentWidget(self._pages[self._view.page])
+        page = self._pages[self._view.page]
+        if page is self.training and page.focusWidget() is None:
+            page.upper_tabs.tabs["Curves"].setFocus()  # a key would change the recipe in the field before it
+        self.setCurrentWidget(page)
 
     def splitters(self) -> dict[str, QSplitter]:
         """Every splitter that remembers where it was put, by a name that stays."""
