@@ -29,6 +29,17 @@ _OWN: dict[str, str] = {}
 """What this process has set of its environment; the rest is a person's."""
 
 
+def require_folder() -> None:
+    """Raise UserError where the present folder has been deleted: torch's libraries end the process there."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise UserError(
+            "The folder that this was started in no longer exists.",
+            action="Change to another folder and start again.",
+        ) from error
+
+
 def prepare_environment(*, has_window: bool) -> None:
     """Set what native libraries read when they load; see `prepared`."""
     wanted = prepared(has_window=has_window)

@@ -76,20 +76,27 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def private_folders(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Settings, logs and runs of a test go to a folder of its own."""
+def private_folders(homes: Iterator[Path]) -> Iterator[Path]:
+    """Settings, logs and runs of a test go to a folder of its own.
+
+    With a MonkeyPatch of its own: a test's ends first, and nothing is looked at from the folder that it
+    worked in, which is gone by then.
+    """
     home = next(homes)
     home.mkdir()
-    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "HOME"):
-        monkeypatch.setenv(name, str(home))
-    return home
+    with pytest.MonkeyPatch.context() as changes:
+        for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "HOME"):
+            changes.setenv(name, str(home))
+        yield home
 
 
 @pytest.fixture(autouse=True)
-def no_carried_models(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_carried_models() -> Iterator[None]:
     """No test depends on which packages that carry a model happen to be installed."""
     entries = tuple(replace(entry, package="", file="", sha256="") for entry in shelf_entries())
-    monkeypatch.setattr("attnscope.hub.shelf.shelf_entries", lambda: entries)
+    with pytest.MonkeyPatch.context() as changes:
+        changes.setattr("attnscope.hub.shelf.shelf_entries", lambda: entries)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -161,6 +161,7 @@ def _run(argv: Sequence[str] | None) -> int:
 def run_guarded(arguments: argparse.Namespace) -> int:
     """Run the parsed command; every error becomes one line and an exit code."""
     try:
+        boot.require_folder()
         return int(arguments.run(arguments))
     except UserError as error:
         say_error(f"attnscope: {error}")

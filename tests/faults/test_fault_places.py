@@ -11,6 +11,7 @@ import pytest
 from tiny_models import tiny_model
 
 from attnscope import files
+from attnscope.cli.main import main
 from attnscope.errors import LoadError, SaveError
 from attnscope.figures import target_of
 from attnscope.models import load
@@ -203,3 +204,13 @@ def test_that_a_link_to_a_model_that_is_gone_is_named_as_one(tmp_path: Path) -> 
     link.symlink_to(tmp_path / "gone")
     with pytest.raises(LoadError, match=r"model is a link to .*gone, which does not exist\."):
         load(link)
+
+
+def test_that_a_start_in_a_folder_that_is_gone_is_refused_before_torch_ends_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert main(["info", "grammar"]) == 2
+    assert "no longer exists. Change to another folder" in capsys.readouterr().err
