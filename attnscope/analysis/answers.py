@@ -167,7 +167,7 @@ def comparing_position(model: Model, text: str, target: str | None, clean: Tenso
 
 def candidates_of(model: Model, logits: Tensor, top: int = 8) -> tuple[Candidate, ...]:
     """The most probable tokens by one row of logits, [n_pieces], most probable first."""
-    shares = log_probabilities(logits).exp()
+    shares = log_probabilities(logits, is_each=model.info.tells_each).exp()
     values, ids = shares.topk(min(top, len(shares)))
     answer = model.network.answer
     return tuple(

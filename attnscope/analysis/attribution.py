@@ -523,6 +523,12 @@ def _own_parts(
 
 def choose_answers(logits: Tensor, answer: int | None, other: int | None) -> tuple[int, int]:
     """The two tokens to compare: those named, else the most probable ones; never the same twice."""
+    if len(logits) < 2:
+        raise UserError(
+            "The model tells one number, and this compares two answers.",
+            expected="a model with two labels or more",
+            action="Use relevance for this model, which explains a single number.",
+        )
     ranked = [int(id) for id in finite(logits).topk(min(3, len(logits))).indices]
     first = next(id for id in ranked if id != other) if answer is None else answer
     second = next(id for id in ranked if id != first) if other is None else other

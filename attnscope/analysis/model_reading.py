@@ -236,7 +236,7 @@ class ModelReading:
             normed=None if normed is None else normed[token],
             reads=None if not read else read[-1][token if len(read[-1]) > 1 else 0][: x.shape[-1]],
             logits=logits.numpy(),
-            p=logits.softmax(dim=-1).numpy(),
+            p=log_probabilities(logits, is_each=network.info.tells_each).exp().numpy(),
             best=tuple((answer(id).piece, id) for id in best),
             is_of_whole=network.output_kind == "class" and len(places) == 1,
         )

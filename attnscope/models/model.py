@@ -147,11 +147,12 @@ def compare_outputs(
         p_write = done.p_write(positions, copy) if done.copies else ()
         return replace(told, follows=done.follows(copy), p_write=p_write)
 
-    after = log_probabilities(done.logits(positions))
+    is_each = network.info.tells_each
+    after = log_probabilities(done.logits(positions), is_each=is_each)
     if not is_changed:
         same = output(after, known)
         return Comparison(before=same, after=same, kl_nats=(0.0,) * len(positions))
-    before = log_probabilities(done.logits(positions, copy=0))
+    before = log_probabilities(done.logits(positions, copy=0), is_each=is_each)
     return Comparison(
         before=output(before, known, 0), after=output(after, ""), kl_nats=kl_nats(before, after)
     )
@@ -432,7 +433,8 @@ class Model:
             comparison, write = self._refused(error), None
         is_output_kept = keep_output and not comparison.refused
         positions = self.network.shown_positions(inputs) if is_output_kept else []
-        log_p = log_probabilities(done.logits(positions)) if positions else None
+        is_each = self.info.tells_each
+        log_p = log_probabilities(done.logits(positions), is_each=is_each) if positions else None
         comparison = replace(comparison, is_writing=write is not None)
         return Look(inputs=inputs, trace=trace, comparison=comparison, log_p=log_p, write=write)
 

@@ -35,6 +35,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from attnscope.errors import NotFiniteError
 from attnscope.models.inputs import Inputs
@@ -265,6 +266,7 @@ def written_text(network: Network, inputs: Inputs, ids: Sequence[int]) -> str:
     return filled + text[end:]
 
 
+_SUM_TOLERANCE = 1e-9
 KINDS: dict[Form, OutputKind] = {
     "decoder": "next-token",
     "encoder": "masked-token",
@@ -320,17 +322,28 @@ def _prediction(
 def kl_nats(before: Tensor, after: Tensor) -> tuple[float, ...]:
     """KL(before ‖ after) of each row in nats, from log-probabilities over the whole vocabulary.
 
-    Summed in float64, so that two nearly equal outputs do not come out below zero.
+    Summed in float64, so that two nearly equal outputs do not come out below zero. A row that does not sum to
+    1 holds labels of which each may hold or not (`log_probabilities`): KL is the sum of theirs.
     """
     p = before.cpu().double()
     q = after.cpu().double()
-    terms = torch.where(p > -torch.inf, p.exp() * (p - q), 0.0)
+    terms = _kl_terms(p, q)
+    is_each = (p.exp().sum(dim=-1, keepdim=True) - 1).abs() > _SUM_TOLERANCE
+    terms = terms + torch.where(is_each, _kl_terms(*((-one.expm1()).log() for one in (p, q))), 0.0)
     return tuple(terms.sum(dim=-1).clamp(min=0.0).tolist())
 
 
-def log_probabilities(logits: Tensor) -> Tensor:
-    """Log-softmax in float64, on the CPU where the device has no double precision; see `finite`."""
-    return exact(finite(logits)).log_softmax(dim=-1)
+def _kl_terms(p: Tensor, q: Tensor) -> Tensor:
+    return torch.where(p > -torch.inf, p.exp() * (p - q), 0.0)
+
+
+def log_probabilities(logits: Tensor, *, is_each: bool = False) -> Tensor:
+    """Log-softmax in float64, on the CPU where the device has no double precision; see `finite`.
+
+    Of labels that are told one by one (`is_each`) it is the log-sigmoid.
+    """
+    wide = exact(finite(logits))
+    return logsigmoid(wide) if is_each else wide.log_softmax(dim=-1)
 
 
 def best_ids(logits: Tensor) -> Tensor:

@@ -44,7 +44,7 @@ class ModelInfo:
     first: the one that learned word links in training, or that its maker names. `words` are those that a text
     may be written with, and those of its target, where they are whole and few. `writes` says what a second
     text is, such as "summary". Without `has_gates` its attention is computed out of reach, and no head can be
-    turned down or edited.
+    turned down or edited. With `tells_each` every label is told by itself, by the sigmoid of its logit.
     """
 
     name: str
@@ -75,6 +75,7 @@ class ModelInfo:
     words: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     writes: str = "translation"
     has_gates: bool = True
+    tells_each: bool = False
 
     @property
     def is_recorded(self) -> bool:

@@ -331,6 +331,15 @@ def column_labels(values: Mapping[str, Any], n_labels: int) -> tuple[str, ...]:
     return tuple(str(found.get(str(i), "") or f"label {i}")[:80] for i in range(n_labels))
 
 
+def tells_each(config: Any) -> bool:
+    """Whether a classifier tells each label by itself: of several that may hold, of numbers, and of one.
+
+    The library trains such models without a softmax over their labels.
+    """
+    kind = getattr(config, "problem_type", None)
+    return kind in ("multi_label_classification", "regression") or getattr(config, "num_labels", 0) == 1
+
+
 def licence_of(folder: Path) -> str:
     """The licence that the front matter of README.md names, as plain text; '' when there is none."""
     try:

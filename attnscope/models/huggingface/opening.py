@@ -36,6 +36,7 @@ from attnscope.models.huggingface.config import (
     read_config,
     read_special_ids,
     samples_of,
+    tells_each,
 )
 from attnscope.models.huggingface.head import WatchedPass, has_detachable_head, watching_passes
 from attnscope.models.huggingface.inputs import (
@@ -418,6 +419,10 @@ class _LengthProbe(QuietProbe):
 
 
 _EXAMPLE_IDS = 9
+_EACH_LABEL = (
+    "Each label is predicted by itself: its probability is the sigmoid of its logit. If the model was trained"
+    " to give numbers (regression), that is no probability but the number on a scale of 0 to 1."
+)
 _OBJECTIVES = {
     "causal": "causal",
     "masked": "masked",
@@ -618,6 +623,7 @@ def _info(opened: _Opened, attached: Attached, reader: Reader) -> ModelInfo:
     model, task = opened.model, opened.task
     values: Mapping[str, Any] = opened.config.values
     kept = kept_model_at(opened.folder)
+    is_each = task.output_kind == "class" and tells_each(model.config)
     return ModelInfo(
         name=opened.name[:80],
         source=str(opened.folder),
@@ -631,7 +637,7 @@ def _info(opened: _Opened, attached: Attached, reader: Reader) -> ModelInfo:
         sha256=opened.weights_sha256(),
         sites=attached.sites,
         samples=kept.samples or samples_of(task, reader.vocabulary, values),
-        note=opened.note,
+        note=" ".join(filter(None, (opened.note, _EACH_LABEL if is_each else ""))),
         architecture=f"{task.class_name} ({opened.config.model_type})",
         licence=licence_of(opened.folder),
         picture_px=reader.picture_px if isinstance(reader, PictureReader) else None,
@@ -644,5 +650,6 @@ def _info(opened: _Opened, attached: Attached, reader: Reader) -> ModelInfo:
         else "written text",
         guided=labelled_head(kept.head, attached.sites),
         has_gates=attached.has_gates,
+        tells_each=is_each,
         words=known_words(reader.vocabulary.entries, None) if isinstance(reader, TextReader) else ((), ()),
     )
