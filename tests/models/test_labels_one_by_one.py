@@ -10,8 +10,7 @@ import torch
 from hf_folders import bert_tokenizer, save_folder
 
 import attnscope as at
-from attnscope.analysis.attribution import attribute_logits
-from attnscope.analysis.influence import relevance
+from attnscope.analysis import attribute_logits, relevance
 from attnscope.models import Model
 
 hf = pytest.importorskip("transformers")
