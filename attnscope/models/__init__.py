@@ -3,29 +3,19 @@
 Must not import anything of analysis, training or the window.
 """
 
-from attnscope.models.checkpoint import ModelCard, read_model_folder, write_model_folder
-from attnscope.models.cost import BatchShape, activation_bytes, count_cost, n_turns_of, own_cost, rows_at_once
-from attnscope.models.inputs import Inputs
-from attnscope.models.model import Look, Model
-from attnscope.models.opening import demo_models, load
-from attnscope.models.own import OwnNetwork
-from attnscope.nn.machine import choose_device
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "BatchShape",
-    "Inputs",
-    "Look",
-    "Model",
-    "ModelCard",
-    "OwnNetwork",
-    "activation_bytes",
-    "choose_device",
-    "count_cost",
-    "demo_models",
-    "load",
-    "n_turns_of",
-    "own_cost",
-    "read_model_folder",
-    "rows_at_once",
-    "write_model_folder",
-]
+from attnscope.doors import door_of
+
+if TYPE_CHECKING:
+    from attnscope.models.checkpoint import *
+    from attnscope.models.cost import *
+    from attnscope.models.inputs import Inputs, own_target, patch_tokens, picture_of_tokens
+    from attnscope.models.model import Look, Model
+    from attnscope.models.network import *
+    from attnscope.models.opening import *
+    from attnscope.models.own import OwnNetwork
+    from attnscope.models.pruning import *
+    from attnscope.nn.machine import choose_device
+else:
+    __getattr__, __dir__ = door_of(__name__)

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from attnscope.analysis import attribute_logits
 from attnscope.errors import UserError
-from attnscope.models.huggingface import anatomy
-from attnscope.models.huggingface.frozen import bent_step
+from attnscope.models.huggingface import anatomy, bent_step
 from attnscope.records import Attribution, Gates
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -12,7 +12,7 @@ from hf_folders import make, save_folder
 from attnscope.analysis import logit_lens
 from attnscope.errors import UserError
 from attnscope.models import Model, load
-from attnscope.models.huggingface.head import read_layer_streams
+from attnscope.models.huggingface import read_layer_streams
 from attnscope.records import Gates
 
 hf = pytest.importorskip("transformers")

@@ -2,7 +2,7 @@
 
 import torch
 
-from attnscope.models.huggingface.frozen import bent_step
+from attnscope.models.huggingface import bent_step
 
 
 def test_that_a_product_with_an_addend_is_linear_in_one_factor_and_its_addend() -> None:

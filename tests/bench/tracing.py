@@ -94,7 +94,7 @@ def measure_peer(name: str, device: str) -> Row:
     told = f"{name} of transformers: AttnScope's probe / output_attentions, T = {n_tokens}"
     if importlib.util.find_spec("transformers") is None:
         return NotRun(name=told, reason="transformers is not installed")
-    from attnscope.models.huggingface.site_map import attach
+    from attnscope.models.huggingface import attach
 
     chosen = choose_device(device)
     eager, entered = (_build(name, way).to(chosen) for way in ("eager", "sdpa"))

@@ -26,7 +26,7 @@ import torch
 from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.models import Model, ModelCard, OwnNetwork, load
-from attnscope.models.huggingface.library import import_transformers
+from attnscope.models.huggingface import import_transformers
 from attnscope.nn import PRESETS, build_transformer, choose_device
 from attnscope.records import WriteSettings
 from attnscope.text import train_tokenizer

@@ -8,8 +8,8 @@ from session_samples import Desk, info, states_of
 
 from attnscope.cli.main import main
 from attnscope.errors import LoadError
+from attnscope.models import open_named
 from attnscope.models.huggingface import library
-from attnscope.models.opening import open_named
 from attnscope.records import Failed, LoadModel, ShelfRow, ShelfShown, ShowShelf, on_this_machine, unlisted
 from attnscope.settings import Settings
 from attnscope.viewmodels.session.file import SavedSession, Setting, read_session, session_bytes

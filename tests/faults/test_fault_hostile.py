@@ -32,9 +32,13 @@ from attnscope.conllu import read_conllu
 from attnscope.errors import UserError
 from attnscope.figures import read_figure_file
 from attnscope.models import load
-from attnscope.models.huggingface.config import read_special_ids
-from attnscope.models.huggingface.inputs import prepared_pixels, read_extractor, read_preparation
-from attnscope.models.huggingface.tokenizer_files import read_vocabulary
+from attnscope.models.huggingface import (
+    prepared_pixels,
+    read_extractor,
+    read_preparation,
+    read_special_ids,
+    read_vocabulary,
+)
 from attnscope.one_window import read_wanted
 from attnscope.paths import resources_folder
 from attnscope.records import GoldFiles, Pace, RunMark, edges_from_text

@@ -19,8 +19,7 @@ from safetensors.torch import load_file, save_file
 from tiny_models import SENTENCE, tiny_model, tiny_tokenizer
 
 from attnscope.errors import LoadError
-from attnscope.models import load, read_model_folder
-from attnscope.models.opening import open_source
+from attnscope.models import load, open_source, read_model_folder
 from attnscope.trace import MAX_HEADER_BYTES, MAX_TENSORS, load_trace, read_tensors, tensor_file
 
 

@@ -10,8 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from attnscope.errors import LoadError, RecipeError
 from attnscope.models import load, read_model_folder
-from attnscope.models.families import FAMILIES
-from attnscope.models.families.family import AdoptableFamily
+from attnscope.models.families import FAMILIES, AdoptableFamily
 from attnscope.training import parse_recipe, train
 from attnscope.training.parts import StartPart
 from attnscope.training.starting import (

@@ -11,9 +11,16 @@ from safetensors.torch import load_file, save_file
 from tiny_models import SENTENCE, tiny_model
 
 from attnscope.errors import LoadError
-from attnscope.models import Model, ModelCard, OwnNetwork, load, write_model_folder
-from attnscope.models.checkpoint import LowRankChanges, low_rank_sum
-from attnscope.models.opening import kept_run_folder
+from attnscope.models import (
+    LowRankChanges,
+    Model,
+    ModelCard,
+    OwnNetwork,
+    kept_run_folder,
+    load,
+    low_rank_sum,
+    write_model_folder,
+)
 from attnscope.paths import resources_folder
 from attnscope.training.parts import StartPart
 from attnscope.training.techniques import adapt, adapter_tensors, low_rank_changes

@@ -12,10 +12,8 @@ from hf_folders import bert_tokenizer, save_folder
 
 from attnscope.analysis import logit_lens, output_matrices
 from attnscope.errors import UserError
-from attnscope.models import families, load
-from attnscope.models.families import FAMILIES, Family, last_norms
-from attnscope.models.families.family import PrunableFamily
-from attnscope.models.pruning import prune
+from attnscope.models import families, load, prune
+from attnscope.models.families import FAMILIES, Family, PrunableFamily, last_norms
 from attnscope.records import Gates
 from attnscope.schemes import schemes_of
 from attnscope.training.starting import adopt

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attnscope.models.writing.writer import count_right, write_rows
+from attnscope.models.writing import count_right, write_rows
 from attnscope.nn import ModelConfig, build_own
 
 BODIES = (

@@ -8,9 +8,7 @@ import torch
 from torch import nn
 
 from attnscope.errors import UserError
-from attnscope.models.huggingface import interface
-from attnscope.models.huggingface.interface import NAME, attend_module
-from attnscope.models.huggingface.site_map import attach
+from attnscope.models.huggingface import NAME, attach, attend_module, interface
 from attnscope.records import NO_GATES, Gates, HeadRef
 from attnscope.trace import GateProbe, SiteTensors, TraceProbe, prove, site_weights
 from attnscope.trace import record as record_file

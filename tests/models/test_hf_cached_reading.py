@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attnscope.models.huggingface.network import CachedReading, cache_argument
+from attnscope.models.huggingface import CachedReading, cache_argument
 
 library = pytest.importorskip("transformers")
 

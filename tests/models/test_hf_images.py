@@ -11,9 +11,8 @@ from PIL import Image
 
 from attnscope.cli.main import main
 from attnscope.errors import LoadError, UserError
-from attnscope.models import load
-from attnscope.models.huggingface.inputs import Preparation, prepared_pixels, read_preparation
-from attnscope.models.inputs import patch_tokens
+from attnscope.models import load, patch_tokens
+from attnscope.models.huggingface import Preparation, prepared_pixels, read_preparation
 from attnscope.text import decode_picture, read_picture
 
 RAMP = (

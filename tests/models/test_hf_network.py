@@ -10,10 +10,8 @@ from hf_folders import make, save_folder, save_picture, save_recording
 
 from attnscope.errors import LoadError, UserError
 from attnscope.models import Inputs, Model, load
-from attnscope.models.huggingface.head import DetachedPass, PooledPass
-from attnscope.models.huggingface.library import joined_threads
-from attnscope.models.writing.writer import RecomputingWriter
-from attnscope.models.writing.written import write_text
+from attnscope.models.huggingface import DetachedPass, PooledPass, joined_threads
+from attnscope.models.writing import RecomputingWriter, write_text
 from attnscope.records import NO_GATES, Gates, WriteSettings
 
 library = pytest.importorskip("transformers")

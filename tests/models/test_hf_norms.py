@@ -8,7 +8,7 @@ from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 
-from attnscope.models.huggingface.anatomy import is_norm, norm_form
+from attnscope.models.huggingface import is_norm, norm_form
 
 D = 6
 SMALL = 1e-3

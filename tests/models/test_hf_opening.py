@@ -19,10 +19,15 @@ from attnscope.errors import LoadError
 from attnscope.files import sha256_of
 from attnscope.hub.shelf import cached_snapshot, is_model_id
 from attnscope.models import load
-from attnscope.models.huggingface import opening
-from attnscope.models.huggingface.config import column_labels, licence_of
-from attnscope.models.huggingface.head import has_detachable_head, watching_passes
-from attnscope.models.huggingface.library import collector_paused, find_huggingface
+from attnscope.models.huggingface import (
+    collector_paused,
+    column_labels,
+    find_huggingface,
+    has_detachable_head,
+    licence_of,
+    opening,
+    watching_passes,
+)
 from attnscope.nn import stop_if_unwanted
 from attnscope.records import FetchStep
 

@@ -10,8 +10,7 @@ from hf_folders import bert_tokenizer, save_folder
 from attnscope.errors import UserError
 from attnscope.models import load
 from attnscope.models.families import family_named, funnel, reformer
-from attnscope.models.huggingface import site_map
-from attnscope.models.huggingface.site_map import attach
+from attnscope.models.huggingface import attach, site_map
 from attnscope.records import NO_GATES
 from attnscope.trace import TraceProbe, site_weights
 

@@ -5,9 +5,14 @@ import torch
 from torch import Tensor
 
 from attnscope.errors import UserError
-from attnscope.models.huggingface import rule_finding
-from attnscope.models.huggingface.interface import RuleMask, build_mask, read_bias, read_mask
-from attnscope.models.huggingface.rule_finding import find_rule_of
+from attnscope.models.huggingface import (
+    RuleMask,
+    build_mask,
+    find_rule_of,
+    read_bias,
+    read_mask,
+    rule_finding,
+)
 from attnscope.nn import Dense, DenseBias, Intervals, MaskRule, RelativeBias
 
 masking = pytest.importorskip("transformers.masking_utils")

@@ -10,8 +10,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from attnscope.errors import LoadError
-from attnscope.models.huggingface import tokenizer_files
-from attnscope.models.huggingface.tokenizer_files import HuggingFaceVocabulary, read_vocabulary
+from attnscope.models.huggingface import HuggingFaceVocabulary, read_vocabulary, tokenizer_files
 
 library = pytest.importorskip("transformers")
 

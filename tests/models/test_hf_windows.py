@@ -9,9 +9,8 @@ from hf_folders import bert_tokenizer, change_config, save_folder, seq2seq_token
 
 from attnscope.errors import UserError
 from attnscope.models import load
-from attnscope.models.families.longformer import lay_windows
-from attnscope.models.huggingface import site_map
-from attnscope.models.huggingface.site_map import attach
+from attnscope.models.families import lay_windows
+from attnscope.models.huggingface import attach, site_map
 from attnscope.records import NO_GATES
 from attnscope.trace import TraceProbe, site_weights
 

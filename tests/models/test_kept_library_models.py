@@ -9,8 +9,7 @@ from attnscope import kept_models
 from attnscope.errors import LoadError
 from attnscope.files import check_manifest
 from attnscope.kept_models import kept_model, kept_names
-from attnscope.models import demo_models, load
-from attnscope.models.opening import demo_folder
+from attnscope.models import demo_folder, demo_models, load
 from attnscope.records import Sample
 
 NAMES = [name for name in kept_names() if kept_model(name).extra]

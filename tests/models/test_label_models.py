@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from attnscope import measure_texts
 from attnscope.analysis import build_batches, own_subject, subject_of, trace_levels
 from attnscope.errors import LoadError, UserError
-from attnscope.models import Model, OwnNetwork, count_cost, read_model_folder
-from attnscope.models.pruning import prune
+from attnscope.models import Model, OwnNetwork, count_cost, prune, read_model_folder
 from attnscope.nn import build_own, graph_mask
 from attnscope.records import GateTable, is_self_attention
 from attnscope.text.tasks import make_task

@@ -7,8 +7,15 @@ import torch
 from tiny_models import FORMS, FRENCH, SENTENCE, target_of, tiny_model
 
 from attnscope.errors import UserError
-from attnscope.models import Model, choose_device, demo_models, load
-from attnscope.models.network import kl_nats, log_probabilities, write_greedily
+from attnscope.models import (
+    Model,
+    choose_device,
+    demo_models,
+    kl_nats,
+    load,
+    log_probabilities,
+    write_greedily,
+)
 from attnscope.records import Gates, HeadRef
 
 

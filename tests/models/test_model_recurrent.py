@@ -24,9 +24,8 @@ from attnscope.analysis import (
     site_spectrum,
 )
 from attnscope.errors import RecipeError, UserError
-from attnscope.models import Model, own_cost
-from attnscope.models.pruning import prune_module
-from attnscope.models.writing.writer import OwnWriter, RecomputingWriter
+from attnscope.models import Model, own_cost, prune_module
+from attnscope.models.writing import OwnWriter, RecomputingWriter
 from attnscope.nn import Dense, ModelConfig
 from attnscope.records import CopyPattern, Gates, HeadRef, MakeMean, MakeUniform, RemoveEdge, WriteSettings
 from attnscope.trace import load_trace

@@ -9,9 +9,8 @@ from tiny_models import SENTENCE, target_of, tiny_model
 
 import attnscope as at
 from attnscope.errors import UserError
-from attnscope.models import Model, own_cost
-from attnscope.models.pruning import prune_module
-from attnscope.models.writing.writer import OwnWriter, RecomputingWriter
+from attnscope.models import Model, own_cost, prune_module
+from attnscope.models.writing import OwnWriter, RecomputingWriter
 from attnscope.nn import ModelConfig, graph_mask
 from attnscope.records import HeadRef, MakeUniform, RemoveEdge
 from attnscope.trace import load_trace

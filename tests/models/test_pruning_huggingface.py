@@ -12,10 +12,8 @@ import torch
 from hf_folders import make, save_folder, save_picture
 
 from attnscope.errors import LoadError, UserError
-from attnscope.models import Model, load
-from attnscope.models.huggingface.head import said
-from attnscope.models.huggingface.library import joined_threads
-from attnscope.models.huggingface.pruning import (
+from attnscope.models import Model, load, prove_equal, prune, random_ids, random_pictures, shapes_of
+from attnscope.models.huggingface import (
     HEADS_KEY,
     Case,
     family_of,
@@ -24,10 +22,11 @@ from attnscope.models.huggingface.pruning import (
     foreign_sites,
     gated,
     is_small,
+    joined_threads,
     prune_pretrained,
+    said,
     takes_target,
 )
-from attnscope.models.pruning import prove_equal, prune, random_ids, random_pictures, shapes_of
 from attnscope.records import Gates
 
 pytestmark = pytest.mark.slow

@@ -11,9 +11,11 @@ from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 
 from attnscope.cli.main import main
 from attnscope.errors import SaveError, UserError
-from attnscope.models import Model, OwnNetwork, load
-from attnscope.models.pruning import (
+from attnscope.models import (
+    Model,
+    OwnNetwork,
     compare_speed,
+    load,
     original_heads,
     prove_equal,
     prune,

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnscope.models.families import FAMILIES
-from attnscope.models.families.family import SiteSlots, free_slots, grouped_slots, same_slots
+from attnscope.models.families import FAMILIES, SiteSlots, free_slots, grouped_slots, same_slots
 
 SITES = [("decoder", 0), ("decoder", 1)]
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import attnscope
 from attnscope.errors import UserError
-from attnscope.models.recording.joining import SharedKeys
+from attnscope.models.recording import SharedKeys
 from attnscope.nn import RelativeBias
 
 N_HEADS, D_HEAD = 2, 4

@@ -4,8 +4,7 @@ import pytest
 from tiny_models import tiny_model
 
 from attnscope.errors import UserError
-from attnscope.models.writing import translating
-from attnscope.models.writing.translating import translate_texts
+from attnscope.models.writing import translate_texts, translating
 from attnscope.records import NO_GATES, Gates, WriteSettings
 
 TEXTS = ("a b c", "", "c", "b a c a b c", "a", "c b")

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tiny_models import tiny_model
 
-from attnscope.models.writing.writer import BeamSearch, length_penalty
+from attnscope.models.writing import BeamSearch, length_penalty
 from attnscope.records import Token, WriteSettings
 
 N_IDS, END = 4, 3

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attnscope.models.writing.written import RowProbe
+from attnscope.models.writing import RowProbe
 from attnscope.nn import DenseBias, Intervals, MaskRule, RelativeBias, ScoreRule, SlopeBias, attend
 from attnscope.records import NO_GATES, Site
 from attnscope.trace import TraceProbe, site_weights

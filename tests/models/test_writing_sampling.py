@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnscope.errors import UserError
-from attnscope.models.writing.written import draw, draw_probabilities, keep_top_k, keep_top_p
+from attnscope.models.writing import draw, draw_probabilities, keep_top_k, keep_top_p
 from attnscope.records import WriteSettings
 
 LOGITS = torch.tensor([1.2, -0.3, 0.4, 2.5, 0.4, -4.0, 2.5, 0.0])

@@ -8,7 +8,7 @@ import torch
 from tiny_models import FRENCH, SENTENCE, tiny_model
 
 from attnscope.errors import UserError
-from attnscope.models.writing.writer import OwnWriter, RecomputingWriter
+from attnscope.models.writing import OwnWriter, RecomputingWriter
 from attnscope.records import Gates, HeadRef, WriteSettings
 from attnscope.trace import TraceProbe
 

@@ -14,9 +14,8 @@ from tiny_models import FRENCH, SENTENCE, tiny_model
 import attnscope as at
 from attnscope.analysis import attribute_logits
 from attnscope.errors import UserError
-from attnscope.models import BatchShape, OwnNetwork, activation_bytes, own_cost
-from attnscope.models.pruning import prune_module
-from attnscope.models.writing.translating import translate_texts
+from attnscope.models import BatchShape, OwnNetwork, activation_bytes, own_cost, prune_module
+from attnscope.models.writing import translate_texts
 from attnscope.nn import (
     N_DIGITS,
     UNKNOWN_ID,

@@ -14,8 +14,7 @@ from tiny_models import SENTENCE, target_of, tiny_model
 import attnscope as at
 from attnscope.analysis import own_subject
 from attnscope.errors import UserError
-from attnscope.models import BatchShape, activation_bytes, own_cost
-from attnscope.models.pruning import prune_module
+from attnscope.models import BatchShape, activation_bytes, own_cost, prune_module
 from attnscope.nn import ModelConfig, build_own, build_transformer, count_parameters
 from attnscope.records import tokens_of_site
 from attnscope.schemes.norms import NORMS

@@ -14,8 +14,7 @@ from tiny_models import SENTENCE, tiny_model
 import attnscope as at
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError, UserError
-from attnscope.models import BatchShape, OwnNetwork, activation_bytes, own_cost
-from attnscope.models.pruning import prune_module
+from attnscope.models import BatchShape, OwnNetwork, activation_bytes, own_cost, prune_module
 from attnscope.nn import ModelConfig, build_own, build_transformer, count_parameters
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.scores import SCORES

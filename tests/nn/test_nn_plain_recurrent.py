@@ -8,7 +8,7 @@ from tiny_models import FRENCH, SENTENCE, tiny_model
 
 from attnscope.errors import RecipeError, UserError
 from attnscope.models import own_cost
-from attnscope.models.writing.writer import OwnWriter, RecomputingWriter
+from attnscope.models.writing import OwnWriter, RecomputingWriter
 from attnscope.nn import ModelConfig, count_parameters
 from attnscope.records import require_heads
 

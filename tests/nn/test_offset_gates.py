@@ -11,8 +11,7 @@ from slow_site import filled
 from tiny_models import SENTENCE, target_of, tiny_model
 
 import attnscope as at
-from attnscope.models import BatchShape, Model, activation_bytes
-from attnscope.models.pruning import prune_module
+from attnscope.models import BatchShape, Model, activation_bytes, prune_module
 from attnscope.nn import (
     GateBias,
     KeyValueCache,

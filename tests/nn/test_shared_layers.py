@@ -11,7 +11,7 @@ from tiny_models import SENTENCE, target_of, tiny_model
 
 import attnscope as at
 from attnscope.errors import RecipeError, UserError
-from attnscope.models.pruning import prune_module
+from attnscope.models import prune_module
 from attnscope.nn import ModelConfig, build_own, count_parameters
 from attnscope.training import parse_recipe
 

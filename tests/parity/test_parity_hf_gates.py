@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attnscope.models.huggingface.site_map import attach
+from attnscope.models.huggingface import attach
 from attnscope.records import Gates, HeadRef
 from attnscope.trace import GateProbe
 

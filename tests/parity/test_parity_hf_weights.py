@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnscope.models.huggingface.network import cache_argument
-from attnscope.models.huggingface.site_map import attach
+from attnscope.models.huggingface import attach, cache_argument
 from attnscope.nn import RelativeBias
 from attnscope.records import NO_GATES
 from attnscope.trace import SiteRecord, TraceProbe, site_weights

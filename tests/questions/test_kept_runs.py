@@ -6,7 +6,7 @@ import pytest
 
 import attnscope as at
 from attnscope.errors import LoadError
-from attnscope.models.opening import kept_run_folder
+from attnscope.models import kept_run_folder
 from attnscope.paths import resources_folder
 from attnscope.questions import QUESTIONS
 

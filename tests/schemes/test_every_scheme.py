@@ -13,8 +13,7 @@ from public_models import VARIANTS
 from tiny_models import SENTENCE, target_of, tiny_model
 
 import attnscope as at
-from attnscope.models import BatchShape, Model, activation_bytes, own_cost
-from attnscope.models.pruning import prune_module
+from attnscope.models import BatchShape, Model, activation_bytes, own_cost, prune_module
 from attnscope.nn import KeyValueCache, ModelConfig, build_own, build_transformer, count_parameters
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.positions import POSITIONS

@@ -12,7 +12,7 @@ import attnscope
 from attnscope.analysis import head_pairs
 from attnscope.cli.main import main
 from attnscope.errors import NotFiniteError
-from attnscope.models.network import best_ids, finite, log_probabilities
+from attnscope.models import best_ids, finite, log_probabilities
 from attnscope.records import WriteSettings
 
 pytestmark = pytest.mark.slow

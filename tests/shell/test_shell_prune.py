@@ -97,7 +97,7 @@ def test_that_info_knows_models_without_heads_and_licences(tmp_path, capsys):
     gates = model.gates()
     for key in gates:
         gates[key] = 0.0
-    from attnscope.models.pruning import prune
+    from attnscope.models import prune
 
     prune(model.network, gates, has_speed=False).save(tmp_path / "bare")
     assert main(["info", str(tmp_path / "bare")]) == 0

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attnscope.models import load
-from attnscope.models.writing.writer import RightTexts
+from attnscope.models.writing import RightTexts
 from attnscope.studies.making import QUICK, train_study
 from attnscope.studies.study import study_module
 

@@ -7,7 +7,7 @@ import pytest
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from attnscope.errors import LoadError, Stopped
-from attnscope.models.huggingface.tokenizer_files import HuggingFaceVocabulary
+from attnscope.models.huggingface import HuggingFaceVocabulary
 from attnscope.nn import stop_if_unwanted, stoppable
 from attnscope.text import Splitter, Vocabulary, empty_library, library_errors, without_panic_words
 from attnscope.text import Tokenizer as OwnTokenizer

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer as LibraryTokenizer
 from tokenizers import decoders, models, pre_tokenizers
 
 from attnscope.errors import LoadError, RecipeError, UserError
-from attnscope.models.inputs import own_target
+from attnscope.models import own_target
 from attnscope.schemes.tokenizers import SPECIALS
 from attnscope.text import Tokenizer, decode_begun, train_tokenizer
 

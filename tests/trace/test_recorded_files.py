@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 import attnscope
 from attnscope.errors import LoadError, SaveError, UserError
-from attnscope.models.opening import open_recording, open_source
+from attnscope.models import open_recording, open_source
 from attnscope.nn import MaskRule, ScoreRule
 from attnscope.records import Gates, HeadRef
 from attnscope.trace import SiteProof, SiteTensors, TextRecord, Trace, is_trace_file, prove_again

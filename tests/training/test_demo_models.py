@@ -18,9 +18,8 @@ from attnscope.analysis import (
     repeated_rows,
 )
 from attnscope.files import check_manifest
-from attnscope.models import Model, demo_models, load
-from attnscope.models.opening import demo_folder
-from attnscope.models.writing.translating import translate_texts
+from attnscope.models import Model, demo_folder, demo_models, load
+from attnscope.models.writing import translate_texts
 from attnscope.records import AlignmentTable, HeadTable, WriteSettings, with_interval
 from attnscope.text import Example
 from attnscope.text.tasks import make_task

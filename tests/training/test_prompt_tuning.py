@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from attnscope.errors import RecipeError
-from attnscope.models import load
-from attnscope.models.opening import read_source
+from attnscope.models import load, read_source
 from attnscope.records import Evaluated, Finished
 from attnscope.training import parse_recipe, train
 from attnscope.training.paper import learned_parameters

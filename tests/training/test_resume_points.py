@@ -15,8 +15,7 @@ import torch
 from attnscope import files
 from attnscope.errors import LoadError
 from attnscope.files import check_manifest, drop_listed
-from attnscope.models import load, read_model_folder
-from attnscope.models.checkpoint import CONFIG, STATE, WEIGHTS
+from attnscope.models import CONFIG, STATE, WEIGHTS, load, read_model_folder
 from attnscope.records import Started, Step
 from attnscope.training import TrainingRun, parse_recipe, read_run
 from attnscope.training.run import Metrics

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from attnscope.errors import RecipeError
-from attnscope.models import load
-from attnscope.models.network import number_masks, written_text
+from attnscope.models import load, number_masks, written_text
 from attnscope.text import train_tokenizer
 from attnscope.training import parse_recipe, train
 from attnscope.training.data import prepare

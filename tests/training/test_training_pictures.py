@@ -10,8 +10,7 @@ import torch
 import attnscope as at
 from attnscope import importance
 from attnscope.errors import LoadError, RecipeError, UserError
-from attnscope.models import Model
-from attnscope.models.inputs import picture_of_tokens
+from attnscope.models import Model, picture_of_tokens
 from attnscope.nn import patch_numbers
 from attnscope.records import Picture
 from attnscope.shapes import drawn_picture

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnscope.models import load
-from attnscope.models.inputs import picture_of_tokens
+from attnscope.models import load, picture_of_tokens
 from attnscope.paths import resources_folder
 from attnscope.records import Evaluated, Finished, Step, labelled_head
 from attnscope.text.tasks import make_task

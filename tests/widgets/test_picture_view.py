@@ -31,7 +31,7 @@ from attnscope.figures.views import (
     patch_words,
     picture_layout,
 )
-from attnscope.models.huggingface.inputs import Preparation, prepared_pixels, seen_pixels
+from attnscope.models.huggingface import Preparation, prepared_pixels, seen_pixels
 from attnscope.records import HeadMap, HeadRef, Picture, PictureShown, ShowPicture, Token
 from attnscope.viewmodels.session.scripts import scripts_now
 from attnscope.viewmodels.view_state import ViewState

@@ -7,7 +7,7 @@ from session_samples import Desk, ref
 from worker_tools import traced_whole
 
 from attnscope.errors import Stopped
-from attnscope.models.huggingface.library import library_faults
+from attnscope.models.huggingface import library_faults
 from attnscope.nn import stoppable
 from attnscope.paths import resources_folder
 from attnscope.records import (

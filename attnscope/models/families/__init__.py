@@ -5,8 +5,17 @@ parts are is found out. What needs a name: the last norm for the logit lens, the
 removing some for good, our tensors out of theirs for fine-tuning, and what cannot be opened as it stands.
 """
 
+from typing import TYPE_CHECKING
+
+from attnscope.doors import door_of
 from attnscope.models.families.family import Family
 from attnscope.schemes import schemes_of
+
+if TYPE_CHECKING:
+    from attnscope.models.families.family import *
+    from attnscope.models.families.longformer import lay_windows
+else:
+    __getattr__, __dir__ = door_of(__name__)
 
 __all__ = ["FAMILIES", "Family", "family_named", "last_norms"]
 

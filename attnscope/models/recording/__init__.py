@@ -3,7 +3,13 @@
 Must not import analysis, training or the window.
 """
 
-from attnscope.models.recording.arrays import from_arrays
-from attnscope.models.recording.recording import Recording, record
+from typing import TYPE_CHECKING
 
-__all__ = ["Recording", "from_arrays", "record"]
+from attnscope.doors import door_of
+
+if TYPE_CHECKING:
+    from attnscope.models.recording.arrays import from_arrays
+    from attnscope.models.recording.joining import SharedKeys
+    from attnscope.models.recording.recording import Recording, record
+else:
+    __getattr__, __dir__ = door_of(__name__)

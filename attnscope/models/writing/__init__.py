@@ -2,3 +2,14 @@
 
 Must not import anything of analysis, training or the window.
 """
+
+from typing import TYPE_CHECKING
+
+from attnscope.doors import door_of
+
+if TYPE_CHECKING:
+    from attnscope.models.writing.translating import translate_texts
+    from attnscope.models.writing.writer import *
+    from attnscope.models.writing.written import *
+else:
+    __getattr__, __dir__ = door_of(__name__)
