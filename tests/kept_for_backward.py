@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from attnscope.training.objectives import Batch, loss_sum
+from attnscope.training import Batch, loss_sum
 
 
 def kept_bytes(module: nn.Module, batch: Batch) -> int:

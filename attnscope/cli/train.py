@@ -205,7 +205,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _tell_batch(recipe: "Recipe", *, is_json: bool) -> int:
-    from attnscope.training.begin import first_batch
+    from attnscope.training.beginning import first_batch
     from attnscope.viewmodels.training.planning import batch_lines
 
     batch = first_batch(recipe)

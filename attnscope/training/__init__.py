@@ -7,31 +7,42 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
 from attnscope.counting import shell_line
+from attnscope.doors import door_of
 from attnscope.errors import LoadError, meant
 from attnscope.outside import parse_toml, read_toml_text
 from attnscope.paths import resources_folder
 from attnscope.records.runs import TrainingEvent
 from attnscope.training.loop import TrainingRun
 from attnscope.training.parts import mended_recipe
-from attnscope.training.recipe import Recipe, parse_recipe, write_recipe
-from attnscope.training.run import RunFolder, RunRecord, read_run
+from attnscope.training.recipe import Recipe, parse_recipe
+from attnscope.training.run import RunFolder
 
-__all__ = [
-    "Recipe",
-    "RunRecord",
-    "TrainingRun",
-    "built_in_recipes",
-    "find_recipe",
-    "parse_recipe",
-    "read_recipe",
-    "read_run",
-    "train",
-    "write_recipe",
-]
+if TYPE_CHECKING:
+    from attnscope.training.batches import *
+    from attnscope.training.beginning import begin, first_batch
+    from attnscope.training.data import prepare, vocabulary_of, word_ids
+    from attnscope.training.descent import *
+    from attnscope.training.distributed import ALONE, Ranks, SharedLoss, joined, ranks_of, rows_of
+    from attnscope.training.loop import free_memory, is_out_of_memory
+    from attnscope.training.objectives import *
+    from attnscope.training.optimizers import *
+    from attnscope.training.paper import *
+    from attnscope.training.parts import *
+    from attnscope.training.recipe import differences, tables_of, write_recipe
+    from attnscope.training.run import *
+    from attnscope.training.saving import ResumeState, card_of, length_note, load_state, save_state
+    from attnscope.training.speed import *
+    from attnscope.training.starting import *
+    from attnscope.training.summaries import *
+    from attnscope.training.techniques import *
+    from attnscope.training.text_batches import *
+else:
+    __getattr__, __dir__ = door_of(__name__)
 
 
 def read_recipe(

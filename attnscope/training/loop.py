@@ -24,7 +24,7 @@ from attnscope.nn.machine import choose_device, map_large_blocks
 from attnscope.records.runs import Evaluated, Finished, Started, Step, TrainingEvent
 from attnscope.schemes.norms import NORMS
 from attnscope.training.batches import batches_of_step
-from attnscope.training.begin import Begun, begin
+from attnscope.training.beginning import Begun, begin
 from attnscope.training.descent import (
     Descent,
     Way,

@@ -63,7 +63,7 @@ from attnscope.training.run import RunFolder
 from attnscope.training.starting import start_facts
 
 if TYPE_CHECKING:
-    from attnscope.training.begin import Begun
+    from attnscope.training.beginning import Begun
 
 N_KEPT = 2
 _KEY = "attnscope"

@@ -165,7 +165,7 @@ def show_batch(request: ShowBatch, desk: Desk) -> Iterator[Reply]:
 
     Where the recipe names no text yet, the sample text is read.
     """
-    from attnscope.training.begin import first_batch, with_sample_text
+    from attnscope.training.beginning import first_batch, with_sample_text
     from attnscope.training.recipe import parse_recipe
 
     base_folder = Path(request.base_folder) if request.base_folder else Path.cwd()

@@ -30,7 +30,7 @@ from attnscope.models.huggingface import import_transformers
 from attnscope.nn import PRESETS, build_transformer, choose_device
 from attnscope.records import WriteSettings
 from attnscope.text import train_tokenizer
-from attnscope.training.descent import quickest_way, ways_up_to
+from attnscope.training import quickest_way, ways_up_to
 from bench.loading import make_folder
 from bench.ratios import Rounds, Way, time_in_turns
 from bench.report import Doing, NotRun, Row, Rows, is_clear, median_of, percentile

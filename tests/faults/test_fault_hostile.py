@@ -54,12 +54,22 @@ from attnscope.text import (
     read_vectors,
 )
 from attnscope.trace import load_traces, read_shapes, read_tensors
-from attnscope.training import parse_recipe, read_recipe, read_run, speed
-from attnscope.training.descent import PRECISION_NAME, THREADS_NAME, kept_way, settled_precision
-from attnscope.training.run import read_writer
-from attnscope.training.saving import ResumeState, load_state, save_state
-from attnscope.training.summaries import read_news
-from attnscope.training.techniques import read_inspections
+from attnscope.training import (
+    PRECISION_NAME,
+    THREADS_NAME,
+    ResumeState,
+    kept_way,
+    load_state,
+    parse_recipe,
+    read_inspections,
+    read_news,
+    read_recipe,
+    read_run,
+    read_writer,
+    save_state,
+    settled_precision,
+    speed,
+)
 from attnscope.viewmodels.session.file import SavedSession, Setting, read_session, session_bytes
 from attnscope.viewmodels.training.sweeping import RECIPE_FILE, SweepWish, keep_wish, read_unfinished
 

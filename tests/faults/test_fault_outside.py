@@ -24,17 +24,18 @@ from attnscope.records import read_edge_list
 from attnscope.settings import read_settings
 from attnscope.text import read_pairs, read_tokenizer_file
 from attnscope.trace import is_trace_file, load_trace
-from attnscope.training import read_recipe
-from attnscope.training.run import (
+from attnscope.training import (
+    INSPECTIONS,
     LOCK_NAME,
     RunLock,
     event_from_line,
     mend_metrics,
+    read_inspections,
     read_metric_lines,
+    read_news,
+    read_recipe,
     read_writer,
 )
-from attnscope.training.summaries import read_news
-from attnscope.training.techniques import INSPECTIONS, read_inspections
 from attnscope.viewmodels.session.file import read_session
 from attnscope.viewmodels.training.recipe_text import read_recipe_text
 

@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from attnscope.cli.main import main
 from attnscope.figures import LIGHT, log_ticks, paint_chart
 from attnscope.records import Chart, Evaluated, Finished, Series, Started, Step
-from attnscope.training.run import line_from_event
+from attnscope.training import line_from_event
 
 pytestmark = pytest.mark.qt
 _SIZE = (400, 300)

@@ -11,15 +11,16 @@ from safetensors.torch import load_file, save_file
 from attnscope.errors import LoadError, RecipeError
 from attnscope.models import load, read_model_folder
 from attnscope.models.families import FAMILIES, AdoptableFamily
-from attnscope.training import parse_recipe, train
-from attnscope.training.parts import StartPart
-from attnscope.training.starting import (
+from attnscope.training import (
+    StartPart,
     adopt,
     adopted_config,
     first_module,
     model_of_start,
+    parse_recipe,
     read_start,
     recipe_on_paper,
+    train,
 )
 
 transformers = pytest.importorskip("transformers")

@@ -7,9 +7,7 @@ from second_device import second_device
 from attnscope.errors import UserError
 from attnscope.nn import choose_device, exact, has_double, read_padded, wait_for
 from attnscope.trace import poolable
-from attnscope.training import descent
-from attnscope.training.descent import has_quick_bfloat16
-from attnscope.training.loop import free_memory, is_out_of_memory
+from attnscope.training import descent, free_memory, has_quick_bfloat16, is_out_of_memory
 
 
 @pytest.fixture

@@ -22,8 +22,7 @@ from attnscope.models import (
     write_model_folder,
 )
 from attnscope.paths import resources_folder
-from attnscope.training.parts import StartPart
-from attnscope.training.techniques import adapt, adapter_tensors, low_rank_changes
+from attnscope.training import StartPart, adapt, adapter_tensors, low_rank_changes
 
 RANK, ALPHA = 2, 3.0
 QKV = "decoder.0.attention.qkv.weight"

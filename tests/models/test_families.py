@@ -16,7 +16,7 @@ from attnscope.models import families, load, prune
 from attnscope.models.families import FAMILIES, Family, PrunableFamily, last_norms
 from attnscope.records import Gates
 from attnscope.schemes import schemes_of
-from attnscope.training.starting import adopt
+from attnscope.training import adopt
 
 transformers = pytest.importorskip("transformers")
 

@@ -10,7 +10,7 @@ from tiny_models import tiny_model
 import attnscope as at
 from attnscope.errors import LoadError, UserError
 from attnscope.records import Step
-from attnscope.training.run import line_from_event
+from attnscope.training import line_from_event
 
 
 @pytest.fixture(scope="module")

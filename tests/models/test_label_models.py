@@ -15,10 +15,7 @@ from attnscope.nn import build_own, graph_mask
 from attnscope.records import GateTable, is_self_attention
 from attnscope.text.tasks import make_task
 from attnscope.trace import load_trace
-from attnscope.training import parse_recipe
-from attnscope.training.data import prepare
-from attnscope.training.objectives import scored_logits
-from attnscope.training.saving import card_of
+from attnscope.training import card_of, parse_recipe, prepare, scored_logits
 
 PAIR = ("two big wet dogs sleep by the river", "two small dogs sleep")
 TEXTS = {"entailment": PAIR, "sentiment": ("the old singer gave us a superb song .", None)}

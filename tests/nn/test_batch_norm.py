@@ -9,10 +9,7 @@ import attnscope
 from attnscope.errors import RecipeError
 from attnscope.nn import ModelConfig, Norm, build_own
 from attnscope.records import Started
-from attnscope.training import Recipe, TrainingRun, parse_recipe
-from attnscope.training.descent import can_divide
-from attnscope.training.distributed import ALONE
-from attnscope.training.paper import plan_recipe
+from attnscope.training import ALONE, Recipe, TrainingRun, can_divide, parse_recipe, plan_recipe
 
 RECIPES = Path(__file__).parents[2] / "resources" / "recipes"
 SIZES = {

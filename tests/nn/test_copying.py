@@ -31,10 +31,7 @@ from attnscope.nn import (
 )
 from attnscope.records import HeadRef
 from attnscope.schemes.scores import SCORES
-from attnscope.training import parse_recipe
-from attnscope.training.begin import first_batch
-from attnscope.training.data import prepare
-from attnscope.training.objectives import Batch, loss_sum, scored_logits
+from attnscope.training import Batch, first_batch, loss_sum, parse_recipe, prepare, scored_logits
 from attnscope.viewmodels.compare.difference import copied_text
 from attnscope.viewmodels.session.typed_text import text_notes
 

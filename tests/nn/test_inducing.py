@@ -20,7 +20,7 @@ from attnscope.records import tokens_of_site
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.scores import SCORES
 from attnscope.trace import load_trace
-from attnscope.training.objectives import Batch
+from attnscope.training import Batch
 
 SIZES = {
     "form": "encoder", "vocab_size": 13, "d_model": 12, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2,

@@ -18,7 +18,7 @@ from attnscope.models import BatchShape, OwnNetwork, activation_bytes, own_cost,
 from attnscope.nn import ModelConfig, build_own, build_transformer, count_parameters
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.scores import SCORES
-from attnscope.training.objectives import Batch, loss_sum
+from attnscope.training import Batch, loss_sum
 
 SIZES = {
     "form": "encoder", "vocab_size": 13, "d_model": 12, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2,

@@ -5,7 +5,7 @@ import torch
 
 from attnscope.models import BatchShape, activation_bytes
 from attnscope.nn import ModelConfig, build_own
-from attnscope.training.objectives import Batch, loss_sum
+from attnscope.training import Batch, loss_sum
 
 B, T, V = 3, 40, 300
 CHOICES = {

@@ -25,9 +25,7 @@ from attnscope.nn import (
 )
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
-from attnscope.training.batches import Batch
-from attnscope.training.objectives import loss_sum
-from attnscope.training.text_batches import BehindMemory
+from attnscope.training import Batch, BehindMemory, loss_sum
 
 SIZES = {
     "form": "decoder", "vocab_size": 13, "d_model": 16, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2,

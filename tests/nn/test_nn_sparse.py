@@ -21,7 +21,7 @@ from attnscope.nn import (
     pattern_kind,
 )
 from attnscope.trace import read_rules, rule_tensors, rules_as_json
-from attnscope.training.parts import mended_recipe
+from attnscope.training import mended_recipe
 
 CHOICES = [
     {"mask": "window", "window": 2},

@@ -28,7 +28,7 @@ from attnscope.schemes.masks import MASKS
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
 from attnscope.trace import load_trace
-from attnscope.training.objectives import Batch
+from attnscope.training import Batch
 
 SIZES = {
     "vocab_size": 13, "d_model": 16, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2, "d_ff": 10,

@@ -12,10 +12,15 @@ from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.schemes import optimizers, schemes_of
 from attnscope.schemes.optimizers import OPTIMIZERS, OptimizerScheme
-from attnscope.training import Recipe, parse_recipe
-from attnscope.training.optimizers import build_optimizer, restore_tensors, tensors_of
-from attnscope.training.paper import moment_bytes
-from attnscope.training.parts import OptimizerPart
+from attnscope.training import (
+    OptimizerPart,
+    Recipe,
+    build_optimizer,
+    moment_bytes,
+    parse_recipe,
+    restore_tensors,
+    tensors_of,
+)
 from attnscope.viewmodels.help_pages import read_help
 
 RESOURCES = Path(__file__).parents[2] / "resources"

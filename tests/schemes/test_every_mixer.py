@@ -32,7 +32,7 @@ from attnscope.nn import (
 )
 from attnscope.questions import QUESTIONS
 from attnscope.schemes.mixers import MIXERS
-from attnscope.training.objectives import Batch, loss_sum
+from attnscope.training import Batch, loss_sum
 from attnscope.viewmodels.help_pages import read_help
 
 HELP = Path(__file__).parents[2] / "resources" / "help"

@@ -15,7 +15,7 @@ from attnscope.models import own_cost
 from attnscope.nn import ModelConfig, RelativeBias, Segments, build_self_mask
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
-from attnscope.training.objectives import Batch, loss_sum
+from attnscope.training import Batch, loss_sum
 
 SIZES = {
     "vocab_size": 13, "d_model": 12, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2, "d_ff": 10,

@@ -11,8 +11,7 @@ from attnscope.analysis import attribute_logits
 from attnscope.errors import RecipeError
 from attnscope.nn import ModelConfig, build_transformer
 from attnscope.schemes.positions import POSITIONS
-from attnscope.training import parse_recipe
-from attnscope.training.data import prepare
+from attnscope.training import parse_recipe, prepare
 
 OPEN, CLOSE = (3, 5), (4, 6)
 DECAY = 0.7

@@ -8,8 +8,7 @@ import torch
 
 from attnscope import boot
 from attnscope.errors import UserError
-from attnscope.training import parse_recipe
-from attnscope.training.data import prepare
+from attnscope.training import parse_recipe, prepare
 from bench import training
 from bench.report import Measurement, NotRun
 from bench.training import ALONE, MOST_WORSE, OURS, TARGET, Turns, is_judged, rows

@@ -8,9 +8,7 @@ import pytest
 
 from attnscope.errors import RecipeError
 from attnscope.text import exchanged_pairs
-from attnscope.training import parse_recipe
-from attnscope.training.batches import ExampleBatches
-from attnscope.training.data import prepare
+from attnscope.training import ExampleBatches, parse_recipe, prepare
 
 HE = {"hat": "chapeau", "curtain": "rideau", "knife": "couteau", "bench": "banc"}
 SHE = {"table": "table", "chair": "chaise", "river": "rivière"}

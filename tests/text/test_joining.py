@@ -7,8 +7,7 @@ import pytest
 
 from attnscope.errors import RecipeError
 from attnscope.text import joined_pairs, joining_words
-from attnscope.training import parse_recipe
-from attnscope.training.data import prepare
+from attnscope.training import parse_recipe, prepare
 
 AND = [("and", "et")]
 PAIRS = [

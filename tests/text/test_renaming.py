@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from attnscope.text import made_up_name, names_in, renamed, renamed_pairs
-from attnscope.training import parse_recipe
-from attnscope.training.data import prepare
+from attnscope.training import parse_recipe, prepare
 
 STORY = (
     'Then Tom saw Mia. "Hello, Mia," said Tom.',

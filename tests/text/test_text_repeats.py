@@ -6,7 +6,7 @@ from references import repeated_random_ids
 
 from attnscope.errors import RecipeError
 from attnscope.text import train_tokenizer
-from attnscope.training.data import word_ids
+from attnscope.training import word_ids
 
 WORDS = tuple(range(10, 90))
 TEXT = ["the quick brown fox jumps over the lazy dog and the other quick animals of the forest"] * 10

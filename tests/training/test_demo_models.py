@@ -23,7 +23,7 @@ from attnscope.models.writing import translate_texts
 from attnscope.records import AlignmentTable, HeadTable, WriteSettings, with_interval
 from attnscope.text import Example
 from attnscope.text.tasks import make_task
-from attnscope.training.data import word_ids
+from attnscope.training import word_ids
 
 NAMES = ("english-french", "grammar", "shakespeare-masked", "stories", "stories-masked")
 _MOST_BYTES, _MOST_OF_ALL = 16_000_000, 60_000_000

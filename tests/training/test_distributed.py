@@ -15,10 +15,19 @@ import torch
 from attnscope.errors import RecipeError, UserError
 from attnscope.models import read_model_folder
 from attnscope.records import Evaluated, Started, Step
-from attnscope.training import distributed, parse_recipe, read_run, train
-from attnscope.training.batches import padded
-from attnscope.training.distributed import ALONE, Ranks, joined, ranks_of, rows_of
-from attnscope.training.objectives import Batch
+from attnscope.training import (
+    ALONE,
+    Batch,
+    Ranks,
+    distributed,
+    joined,
+    padded,
+    parse_recipe,
+    ranks_of,
+    read_run,
+    rows_of,
+    train,
+)
 
 # Without biases: that of keys changes no weight (softmax is blind to it), so its gradient is rounding noise,
 # which Adam makes as large as any other.

@@ -7,9 +7,14 @@ import pytest
 
 from attnscope.schemes.tokenizers import KINDS
 from attnscope.text import train_tokenizer
-from attnscope.training import parse_recipe
-from attnscope.training.data import prepare
-from attnscope.training.paper import file_lengths, held_out_batches, longest_tokens, mean_tokens
+from attnscope.training import (
+    file_lengths,
+    held_out_batches,
+    longest_tokens,
+    mean_tokens,
+    parse_recipe,
+    prepare,
+)
 
 LINE = (
     "We met {} friends at the old station.\tNous avons rencontré {} amis à la vieille gare, où il pleuvait."

@@ -8,9 +8,7 @@ import pytest
 
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
-from attnscope.training import Recipe, TrainingRun, parse_recipe
-from attnscope.training.begin import first_batch
-from attnscope.training.data import prepare
+from attnscope.training import Recipe, TrainingRun, first_batch, parse_recipe, prepare
 from attnscope.viewmodels.training.planning import batch_lines
 
 RECIPES = Path(__file__).parents[2] / "resources" / "recipes"

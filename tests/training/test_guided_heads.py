@@ -11,11 +11,7 @@ from attnscope.errors import RecipeError
 from attnscope.models import load, read_model_folder
 from attnscope.nn import Guide, GuidedProbe, ModelConfig, build_transformer
 from attnscope.records import Step
-from attnscope.training import parse_recipe, train
-from attnscope.training.data import prepare
-from attnscope.training.descent import RowWorkers
-from attnscope.training.objectives import Batch, hidden_of, loss_sum
-from attnscope.training.run import RunFolder
+from attnscope.training import Batch, RowWorkers, RunFolder, hidden_of, loss_sum, parse_recipe, prepare, train
 
 pytestmark = pytest.mark.slow
 

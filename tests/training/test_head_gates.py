@@ -13,10 +13,7 @@ from attnscope.cli.main import main
 from attnscope.errors import LoadError, RecipeError
 from attnscope.models import load
 from attnscope.records import HeadRef, Site, Step
-from attnscope.training import parse_recipe, read_run, train
-from attnscope.training.objectives import Batch
-from attnscope.training.parts import GatesPart
-from attnscope.training.techniques import HeadGates
+from attnscope.training import Batch, GatesPart, HeadGates, parse_recipe, read_run, train
 
 CLOSING = {
     "gates.l0_penalty": "1.0",

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from attnscope.records import UPDATE_BINS, Inspection, InspectionsShown, ShowInspections
-from attnscope.training.techniques import INSPECTIONS, MOST_STEPS, InspectionsReader, history_of
+from attnscope.training import INSPECTIONS, MOST_STEPS, InspectionsReader, history_of
 from attnscope.workers.engine import Engine
 
 

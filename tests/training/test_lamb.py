@@ -7,9 +7,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attnscope.training import TrainingRun, parse_recipe
-from attnscope.training.optimizers import build_optimizer, restore_tensors, set_learning_rate, tensors_of
-from attnscope.training.parts import OptimizerPart
+from attnscope.training import (
+    OptimizerPart,
+    TrainingRun,
+    build_optimizer,
+    parse_recipe,
+    restore_tensors,
+    set_learning_rate,
+    tensors_of,
+)
 
 RECIPES = Path(__file__).parents[2] / "resources" / "recipes"
 

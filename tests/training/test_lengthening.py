@@ -12,9 +12,7 @@ from attnscope.cli.train import resumed_words
 from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.models import load, read_model_folder
 from attnscope.records import Finished, Started, Step, TrainingEvent
-from attnscope.training import parse_recipe, read_recipe, read_run, train
-from attnscope.training.recipe import differences
-from attnscope.training.saving import length_note
+from attnscope.training import differences, length_note, parse_recipe, read_recipe, read_run, train
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,7 @@ import torch
 
 from attnscope.errors import RecipeError
 from attnscope.models import load, read_model_folder
-from attnscope.training import TrainingRun, parse_recipe, train
-from attnscope.training.paper import learned_parameters
-from attnscope.training.starting import recipe_on_paper
+from attnscope.training import TrainingRun, learned_parameters, parse_recipe, recipe_on_paper, train
 
 pytestmark = pytest.mark.slow
 

@@ -14,12 +14,20 @@ from attnscope.nn import build_own, count_parameters
 from attnscope.records import Comparison, Evaluated, Gates, Output
 from attnscope.text.tasks import make_task
 from attnscope.trace import load_traces
-from attnscope.training import TrainingRun, parse_recipe, read_run, train, write_recipe
-from attnscope.training.data import prepare
-from attnscope.training.objectives import loss_and_hits, loss_sum
-from attnscope.training.paper import learned_parameters
-from attnscope.training.starting import recipe_on_paper
-from attnscope.training.text_batches import PairBatches, elsewhere
+from attnscope.training import (
+    PairBatches,
+    TrainingRun,
+    elsewhere,
+    learned_parameters,
+    loss_and_hits,
+    loss_sum,
+    parse_recipe,
+    prepare,
+    read_run,
+    recipe_on_paper,
+    train,
+    write_recipe,
+)
 from attnscope.viewmodels.compare.difference import follows_text
 
 PAIRS = {"objective.kind": "masked", "objective.next_sentence": "true"}

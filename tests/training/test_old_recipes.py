@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnscope.training.parts import mended_recipe
+from attnscope.training import mended_recipe
 
 OLD = """[model]
 form = "encoder-decoder"

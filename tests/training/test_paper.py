@@ -14,10 +14,17 @@ from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.nn import PRESETS
 from attnscope.records import Plan
-from attnscope.training import Recipe, parse_recipe, write_recipe
-from attnscope.training.paper import look_bytes, plan_recipe, preset_rows, step_flops
-from attnscope.training.parts import Watch
-from attnscope.training.speed import pace_of
+from attnscope.training import (
+    Recipe,
+    Watch,
+    look_bytes,
+    pace_of,
+    parse_recipe,
+    plan_recipe,
+    preset_rows,
+    step_flops,
+    write_recipe,
+)
 from attnscope.viewmodels.training.recipe_text import new_recipe, with_model, with_written_value
 
 CPU = torch.device("cpu")

@@ -15,10 +15,7 @@ from attnscope.errors import LoadError, RecipeError
 from attnscope.nn import build_own, count_parameters, pointed
 from attnscope.text import read_spans
 from attnscope.text.tasks import make_task
-from attnscope.training import Recipe, TrainingRun, parse_recipe
-from attnscope.training.data import prepare
-from attnscope.training.distributed import rows_of
-from attnscope.training.objectives import loss_and_hits, loss_sum
+from attnscope.training import Recipe, TrainingRun, loss_and_hits, loss_sum, parse_recipe, prepare, rows_of
 
 RECIPES = Path(__file__).parents[2] / "resources" / "recipes"
 SMALL = {

@@ -8,9 +8,7 @@ import torch
 
 from attnscope.models import load
 from attnscope.records import Evaluated, Finished
-from attnscope.training import train
-from attnscope.training.objectives import Batch
-from attnscope.training.text_batches import AfterPrefix
+from attnscope.training import AfterPrefix, Batch, train
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,7 @@ import torch
 from attnscope.errors import RecipeError
 from attnscope.models import load, read_source
 from attnscope.records import Evaluated, Finished
-from attnscope.training import parse_recipe, train
-from attnscope.training.paper import learned_parameters
+from attnscope.training import learned_parameters, parse_recipe, train
 
 COPY = """
 [model]

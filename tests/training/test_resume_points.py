@@ -17,8 +17,7 @@ from attnscope.errors import LoadError
 from attnscope.files import check_manifest, drop_listed
 from attnscope.models import CONFIG, STATE, WEIGHTS, load, read_model_folder
 from attnscope.records import Started, Step
-from attnscope.training import TrainingRun, parse_recipe, read_run
-from attnscope.training.run import Metrics
+from attnscope.training import Metrics, TrainingRun, parse_recipe, read_run
 
 pytestmark = pytest.mark.slow
 

@@ -11,11 +11,19 @@ import pytest
 import torch
 
 from attnscope.models import BatchShape, activation_bytes, n_turns_of, rows_at_once
-from attnscope.nn import ModelConfig
+from attnscope.nn import ModelConfig, core_groups
 from attnscope.records import Finished, Step
-from attnscope.training import TrainingRun, parse_recipe
-from attnscope.training.descent import RowWorkers, Way, can_divide, core_groups, keep_way, kept_way
-from attnscope.training.distributed import ALONE, Ranks
+from attnscope.training import (
+    ALONE,
+    Ranks,
+    RowWorkers,
+    TrainingRun,
+    Way,
+    can_divide,
+    keep_way,
+    kept_way,
+    parse_recipe,
+)
 
 CPU = torch.device("cpu")
 TRANSLATING = """
@@ -152,7 +160,7 @@ def test_that_a_fault_in_one_part_is_raised_after_all_have_ended() -> None:
 
 
 def _recipe_free_batch(n_rows: int) -> object:
-    from attnscope.training.objectives import Batch
+    from attnscope.training import Batch
 
     ids = torch.from_numpy(np.arange(n_rows * 2).reshape(n_rows, 2))
     return Batch(ids=ids, scored=torch.arange(n_rows * 2), labels=ids.flatten())

@@ -6,8 +6,7 @@ import pytest
 
 from attnscope.errors import LoadError
 from attnscope.records import Evaluated, RunNews, Saved, Started, Step, TrainingEvent
-from attnscope.training.run import RunLock, line_from_event
-from attnscope.training.summaries import RunFollower
+from attnscope.training import RunFollower, RunLock, line_from_event
 
 
 def _step(step: int) -> Step:

@@ -12,8 +12,7 @@ import pytest
 
 from attnscope.counting import age_words
 from attnscope.errors import SaveError, UserError
-from attnscope.training import TrainingRun, parse_recipe
-from attnscope.training.run import LOCK_NAME, RunLock, read_writer
+from attnscope.training import LOCK_NAME, RunLock, TrainingRun, parse_recipe, read_writer
 
 _HOLD = "import sys; from pathlib import Path; from attnscope.training.run import RunLock\n"
 _HOLD += "lock = RunLock(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"

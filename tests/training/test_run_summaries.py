@@ -7,9 +7,17 @@ import pytest
 
 from attnscope.errors import LoadError
 from attnscope.records import Evaluated, Finished, Started, Step, TrainingEvent
-from attnscope.training import parse_recipe, train, write_recipe
-from attnscope.training.run import line_from_event
-from attnscope.training.summaries import RunsReader, find_runs, read_runs, short_names, thinned
+from attnscope.training import (
+    RunsReader,
+    find_runs,
+    line_from_event,
+    parse_recipe,
+    read_runs,
+    short_names,
+    thinned,
+    train,
+    write_recipe,
+)
 
 
 def _write_run(folder: Path, recipe: str, *events: tuple[int, TrainingEvent]) -> Path:

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from attnscope.records import Evaluated, Started, Step
-from attnscope.training import train
-from attnscope.training.run import TensorBoardMirror, masked_crc
+from attnscope.training import TensorBoardMirror, masked_crc, train
 
 Fields = list[tuple[int, object]]
 

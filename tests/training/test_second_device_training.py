@@ -10,11 +10,19 @@ from second_device import Watch, second_device
 from attnscope.models import read_model_folder
 from attnscope.nn import ModelConfig, attention, build_own
 from attnscope.records import Evaluated, Started, Step
-from attnscope.training import TrainingRun, objectives, optimizers, parse_recipe
-from attnscope.training.distributed import ALONE, SharedLoss
-from attnscope.training.objectives import Batch, loss_and_hits, loss_sum
-from attnscope.training.optimizers import build_optimizer
-from attnscope.training.parts import OptimizerPart
+from attnscope.training import (
+    ALONE,
+    Batch,
+    OptimizerPart,
+    SharedLoss,
+    TrainingRun,
+    build_optimizer,
+    loss_and_hits,
+    loss_sum,
+    objectives,
+    optimizers,
+    parse_recipe,
+)
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,7 @@ import torch
 from attnscope.errors import RecipeError
 from attnscope.models import load, number_masks, written_text
 from attnscope.text import train_tokenizer
-from attnscope.training import parse_recipe, train
-from attnscope.training.data import prepare
-from attnscope.training.text_batches import corrupt, count_spans, hidden_tokens
+from attnscope.training import corrupt, count_spans, hidden_tokens, parse_recipe, prepare, train
 
 SPANS = {"objective.kind": "span-corruption"}
 

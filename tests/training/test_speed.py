@@ -17,17 +17,21 @@ from attnscope.cli.main import main
 from attnscope.counting import rough_text
 from attnscope.records import Pace, PlanRecipe, RecipePlanned
 from attnscope.settings import Settings, known_run_folders, write_settings
-from attnscope.training import Recipe, find_recipe, parse_recipe, read_recipe, write_recipe
-from attnscope.training.descent import Way
-from attnscope.training.paper import plan_recipe
-from attnscope.training.speed import (
+from attnscope.training import (
     EVALUATED_STEPS,
     SAVE_S,
     START_S,
+    Recipe,
+    Way,
+    find_recipe,
     measured_pace,
     pace_of,
+    parse_recipe,
+    plan_recipe,
+    read_recipe,
     tanh_numbers,
     usual_s,
+    write_recipe,
 )
 from attnscope.viewmodels.training.planning import work_rows
 from attnscope.workers.engine import Engine

@@ -11,12 +11,20 @@ from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.models import ModelCard, load, read_model_folder, write_model_folder
 from attnscope.nn import ModelConfig, build_own
 from attnscope.records import Started, Step
-from attnscope.training import TrainingRun, parse_recipe, train
-from attnscope.training.optimizers import build_optimizer, rate_share, set_learning_rate
-from attnscope.training.paper import learned_parameters, plan_recipe
-from attnscope.training.parts import OptimizerPart, StartPart
-from attnscope.training.starting import recipe_on_paper
-from attnscope.training.techniques import adapt
+from attnscope.training import (
+    OptimizerPart,
+    StartPart,
+    TrainingRun,
+    adapt,
+    build_optimizer,
+    learned_parameters,
+    parse_recipe,
+    plan_recipe,
+    rate_share,
+    recipe_on_paper,
+    set_learning_rate,
+    train,
+)
 
 pytestmark = pytest.mark.slow
 

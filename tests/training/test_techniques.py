@@ -12,11 +12,20 @@ from attnscope.errors import RecipeError
 from attnscope.models import read_model_folder
 from attnscope.nn import ModelConfig, Norm, build_own, build_transformer
 from attnscope.records import UPDATE_BINS, Finished, Saved, Started, Step
-from attnscope.training import TrainingRun, parse_recipe, train, write_recipe
-from attnscope.training.data import prepare
-from attnscope.training.objectives import loss_sum
-from attnscope.training.recipe import differences
-from attnscope.training.techniques import Inspector, count_updates, layer_of, norm_name, read_inspections
+from attnscope.training import (
+    Inspector,
+    TrainingRun,
+    count_updates,
+    differences,
+    layer_of,
+    loss_sum,
+    norm_name,
+    parse_recipe,
+    prepare,
+    read_inspections,
+    train,
+    write_recipe,
+)
 
 
 def _assert_same_bits(a: Path, b: Path) -> None:

@@ -7,8 +7,17 @@ import pytest
 import torch
 
 from attnscope.records import Started, Step
-from attnscope.training import TrainingRun, descent, loop, parse_recipe, train
-from attnscope.training.descent import Way, kept_way, quickest_way, ways_up_to
+from attnscope.training import (
+    TrainingRun,
+    Way,
+    descent,
+    kept_way,
+    loop,
+    parse_recipe,
+    quickest_way,
+    train,
+    ways_up_to,
+)
 
 RECIPE = """
 [model]

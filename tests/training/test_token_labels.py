@@ -12,10 +12,16 @@ from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.nn import ModelConfig, build_own, count_parameters
 from attnscope.records import Evaluated
-from attnscope.training import Recipe, TrainingRun, parse_recipe
-from attnscope.training.data import prepare
-from attnscope.training.objectives import loss_and_hits, loss_sum
-from attnscope.training.starting import first_module, read_start
+from attnscope.training import (
+    Recipe,
+    TrainingRun,
+    first_module,
+    loss_and_hits,
+    loss_sum,
+    parse_recipe,
+    prepare,
+    read_start,
+)
 
 RECIPES = Path(__file__).parents[2] / "resources" / "recipes"
 TEXT = "the/DET old/ADJ man/NOUN runs/VERB\na/DET dog/NOUN\nhe/PRON sees/VERB the/DET old/ADJ dog/NOUN\n" * 7

@@ -9,19 +9,23 @@ import torch
 from attnscope.errors import RecipeError
 from attnscope.nn import ModelConfig, build_transformer
 from attnscope.text import train_tokenizer
-from attnscope.training import parse_recipe
-from attnscope.training.batches import (
+from attnscope.training import (
+    Batch,
     ExampleBatches,
     Examples,
+    ObjectivePart,
     TextBatches,
     VocabularyIds,
+    loss_sum,
     masked_batch,
+    pack,
     padded,
+    parse_recipe,
+    prepare,
     repeated_words,
+    unpack,
+    vocabulary_of,
 )
-from attnscope.training.data import prepare, vocabulary_of
-from attnscope.training.objectives import Batch, loss_sum, pack, unpack
-from attnscope.training.parts import ObjectivePart
 
 VOCABULARY = VocabularyIds(
     pad_id=0, begin_id=2, end_id=3, mask_id=4, ordinary=np.arange(5, 200), words=np.arange(100, 200)

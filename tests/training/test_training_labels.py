@@ -10,11 +10,18 @@ from attnscope.cli.sweep import table_of_runs, values_of_runs
 from attnscope.errors import LoadError, RecipeError
 from attnscope.figures import shown_charts
 from attnscope.paths import resources_folder
-from attnscope.training import TrainingRun, parse_recipe, read_recipe, read_run, train, write_recipe
-from attnscope.training.data import prepare
-from attnscope.training.distributed import rows_of
-from attnscope.training.objectives import loss_and_hits
-from attnscope.training.summaries import read_runs
+from attnscope.training import (
+    TrainingRun,
+    loss_and_hits,
+    parse_recipe,
+    prepare,
+    read_recipe,
+    read_run,
+    read_runs,
+    rows_of,
+    train,
+    write_recipe,
+)
 from attnscope.viewmodels.training.run_curves import RunAxis, RunCurves
 from attnscope.viewmodels.training.runs_compared import Drawing, ShownRun
 

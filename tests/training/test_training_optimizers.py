@@ -6,8 +6,7 @@ from torch import nn
 
 from attnscope.errors import LoadError
 from attnscope.nn import ModelConfig, build_own
-from attnscope.training.optimizers import build_optimizer, restore_tensors, set_learning_rate, tensors_of
-from attnscope.training.parts import OptimizerPart
+from attnscope.training import OptimizerPart, build_optimizer, restore_tensors, set_learning_rate, tensors_of
 
 
 def _module() -> nn.Linear:

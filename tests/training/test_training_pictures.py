@@ -15,10 +15,15 @@ from attnscope.nn import patch_numbers
 from attnscope.records import Picture
 from attnscope.shapes import drawn_picture
 from attnscope.text.tasks import make_task
-from attnscope.training import Recipe, TrainingRun, parse_recipe
-from attnscope.training.begin import first_batch
-from attnscope.training.data import prepare
-from attnscope.training.paper import longest_tokens, mean_tokens
+from attnscope.training import (
+    Recipe,
+    TrainingRun,
+    first_batch,
+    longest_tokens,
+    mean_tokens,
+    parse_recipe,
+    prepare,
+)
 
 RECIPES = Path(__file__).parents[2] / "resources" / "recipes"
 NAME = "star x12 y20 r9 t30 s7"

@@ -13,8 +13,7 @@ from attnscope.paths import resources_folder
 from attnscope.records import Evaluated, Finished, Step, labelled_head
 from attnscope.text.tasks import make_task
 from attnscope.trace import load_traces
-from attnscope.training import parse_recipe, read_run, train
-from attnscope.training.techniques import read_inspections
+from attnscope.training import parse_recipe, read_inspections, read_run, train
 from attnscope.viewmodels.training.recipe_text import watched_head, words_of_recipe
 
 RECIPES = sorted((resources_folder() / "recipes").glob("*.toml"), key=lambda path: path.stem)

@@ -12,9 +12,18 @@ from attnscope.errors import LoadError, RecipeError
 from attnscope.models import load, read_model_folder
 from attnscope.records import Evaluated, Finished, Saved, Started, Step, TrainingEvent, Watched
 from attnscope.trace import load_traces
-from attnscope.training import TrainingRun, parse_recipe, read_run, train
-from attnscope.training.run import Metrics, in_order, line_from_event, mend_metrics, read_metric_lines
-from attnscope.training.saving import load_state
+from attnscope.training import (
+    Metrics,
+    TrainingRun,
+    in_order,
+    line_from_event,
+    load_state,
+    mend_metrics,
+    parse_recipe,
+    read_metric_lines,
+    read_run,
+    train,
+)
 
 pytestmark = pytest.mark.slow
 

@@ -5,9 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from attnscope.training import parse_recipe
-from attnscope.training.optimizers import drawn_rates, learning_rate_at, noam, share_at
-from attnscope.training.parts import Recipe, SchedulePart
+from attnscope.training import (
+    Recipe,
+    SchedulePart,
+    drawn_rates,
+    learning_rate_at,
+    noam,
+    parse_recipe,
+    share_at,
+)
 
 SMALL = '[data]\nkind = "task"\ntask = "copy"\n[objective]\nkind = "translation"\n[training]\nn_steps = 100\n'
 

@@ -13,8 +13,7 @@ from attnscope.nn import build_own, count_parameters
 from attnscope.shapes import N_ANGLES, N_NUMBERS, SHAPES, outline, shape_vectors
 from attnscope.text import read_vectors
 from attnscope.text.tasks import make_task
-from attnscope.training import Recipe, TrainingRun, parse_recipe
-from attnscope.training.data import prepare
+from attnscope.training import Recipe, TrainingRun, parse_recipe, prepare
 
 RECIPES = Path(__file__).parents[2] / "resources" / "recipes"
 SMALL = {

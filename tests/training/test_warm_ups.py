@@ -17,17 +17,32 @@ from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.models import read_model_folder
 from attnscope.records import Evaluated, Step
-from attnscope.training import TrainingRun, loop, parse_recipe, read_run, train, write_recipe
-from attnscope.training.batches import BatchMaker, batches_of_step
-from attnscope.training.begin import begin, first_batch
-from attnscope.training.data import prepare
-from attnscope.training.distributed import Ranks
-from attnscope.training.objectives import Batch
-from attnscope.training.optimizers import drawn_texts, drawn_tokens, texts_at, texts_until, tokens_at
-from attnscope.training.paper import mean_tokens, plan_recipe, step_flops
-from attnscope.training.parts import Recipe
-from attnscope.training.run import RunFolder
-from attnscope.training.summaries import read_runs
+from attnscope.training import (
+    Batch,
+    BatchMaker,
+    Ranks,
+    Recipe,
+    RunFolder,
+    TrainingRun,
+    batches_of_step,
+    begin,
+    drawn_texts,
+    drawn_tokens,
+    first_batch,
+    loop,
+    mean_tokens,
+    parse_recipe,
+    plan_recipe,
+    prepare,
+    read_run,
+    read_runs,
+    step_flops,
+    texts_at,
+    texts_until,
+    tokens_at,
+    train,
+    write_recipe,
+)
 from attnscope.viewmodels.training.planning import texts_words, tokens_words, work_rows
 from attnscope.viewmodels.training.run_curves import RunCurves
 

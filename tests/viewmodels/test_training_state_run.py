@@ -23,7 +23,7 @@ from attnscope.records import (
     TrainingEvent,
     TrainingNews,
 )
-from attnscope.training.parts import SchedulePart
+from attnscope.training import SchedulePart
 from attnscope.viewmodels.query import Requests
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.status import StepPace

@@ -13,8 +13,7 @@ from attnscope.crash import CrashLog
 from attnscope.kept_models import kept_names
 from attnscope.records import InspectionsShown, OpenRuns, Ready, RunsOpened, ShowInspections, StartTraining
 from attnscope.settings import Settings, StartOptions
-from attnscope.training.summaries import RunsReader
-from attnscope.training.techniques import InspectionsReader
+from attnscope.training import InspectionsReader, RunsReader
 from attnscope.viewmodels.palette import find
 from attnscope.viewmodels.view_state import Page
 from attnscope.widgets.labs.page import lab_offers

@@ -10,8 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures import LIGHT, series_colour
 from attnscope.records import Plan
-from attnscope.training import parse_recipe
-from attnscope.training.paper import plan_recipe
+from attnscope.training import parse_recipe, plan_recipe
 from attnscope.widgets.training.recipe_editor import RateStrip
 
 pytestmark = pytest.mark.qt

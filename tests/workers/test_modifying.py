@@ -8,7 +8,7 @@ import torch
 
 from attnscope.nn import build_own, count_parameters
 from attnscope.records import MODIFICATIONS, ModifyFinding, ModifyQuestion, of_group
-from attnscope.training.objectives import scored_logits
+from attnscope.training import scored_logits
 from attnscope.workers.experiments import modifying
 from attnscope.workers.experiments.modifying import (
     descend,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnscope.records import TuneFinding, TuneQuestion
-from attnscope.training.techniques import layer_of
+from attnscope.training import layer_of
 from attnscope.workers.experiments.tuning import (
     N_HELD_OUT,
     accuracy_of,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from attnscope.records import Failed, Finished, FollowRun, OpenRuns, Progress, RunNews, RunsOpened, Step
-from attnscope.training.run import line_from_event
+from attnscope.training import line_from_event
 from attnscope.workers.engine import Engine
 from attnscope.workers.mailbox import Mailbox
 
