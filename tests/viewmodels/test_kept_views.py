@@ -1,5 +1,6 @@
 """Kept views: kept, named, moved and stepped through; and the past that they and the labs have."""
 
+import json
 import random
 from dataclasses import dataclass, replace
 
@@ -12,10 +13,13 @@ from attnscope.viewmodels.session.file import (
     MAX_NOTES,
     MAX_VIEW_NAME,
     MAX_VIEWS,
+    KeptView,
     KeptViews,
     LookSaved,
     SavedSession,
     name_of_view,
+    session_bytes,
+    session_from_bytes,
 )
 
 
@@ -253,3 +257,34 @@ def test_that_a_hundred_steps_can_be_taken_back() -> None:
     while past.can_undo:
         now, n_steps = past.undo(now), n_steps + 1
     assert (now, n_steps) == (50, 100)
+
+
+def test_that_each_view_has_its_own_note_which_a_change_of_the_list_leaves() -> None:
+    shown = Shown()
+    kept = shown.keep("a", "b")
+    kept.write_note("on b")
+    kept.go(0)
+    assert kept.note == ""
+    kept.write_note("on a\0")
+    kept.move(0, 1)
+    assert [(view.name, view.note) for view in kept.views] == [("b", "on b"), ("a", "on a")]
+    kept.write_note("more on a")
+    kept.undo()
+    assert [(view.name, view.note) for view in kept.views] == [("a", "more on a"), ("b", "on b")]
+    assert (kept.at, kept.note) == (None, "")
+    kept.write_note("nowhere")
+    assert [view.note for view in kept.views] == ["more on a", "on b"]
+    shown.text = "b again"
+    assert kept.keep_again(1)
+    assert kept.note == "on b"
+
+
+@pytest.mark.parametrize(("note", "format"), [("", 3), ("say this", 4)])
+def test_that_the_notes_on_views_are_saved_and_older_programs_are_told_of_them(
+    note: str, format: int
+) -> None:
+    view = KeptView(name="one", saved=SavedSession(setting=Setting(text="a")), note=note)
+    content = session_bytes(SavedSession(model="m", views=(view,)))
+    assert json.loads(content)["format"] == format
+    found = session_from_bytes(content, what="x")
+    assert (found.views[0].note, found.warning) == (note, "")

@@ -82,6 +82,24 @@ def test_that_views_are_saved_and_come_back_with_their_session(
     window.workspace.palette.close()
 
 
+def test_that_who_goes_to_a_view_writes_notes_on_it(qtbot: QtBot, window: MainWindow, desk: Desk) -> None:
+    keep_three(window, desk)
+    panel, kept = window.workspace.kept, window.workspace.files.kept
+    press(window, "kept-views")
+    assert panel.of_view.isChecked()
+    panel.notes.setPlainText("the third")
+    kept.go(0)
+    desk.answer()
+    assert panel.notes.toPlainText() == ""
+    panel.notes.setPlainText("the first")
+    panel.of_session.click()
+    panel.notes.setPlainText("the whole")
+    kept.go(2)
+    assert (panel.of_view.isChecked(), panel.notes.toPlainText()) == (True, "the third")
+    assert [view.note for view in kept.views] == ["the first", "", "the third"]
+    assert kept.notes == "the whole"
+
+
 def test_that_the_list_is_worked_on_by_keys_and_undone(qtbot: QtBot, window: MainWindow, desk: Desk) -> None:
     keep_three(window, desk)
     press(window, "kept-views")

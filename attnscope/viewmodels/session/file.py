@@ -24,8 +24,8 @@ from attnscope.viewmodels.session.changes import SOURCE_HERE, Setting, UndoStack
 from attnscope.viewmodels.session.typed_text import CLEANED, MAX_CHARACTERS, clean_typed
 
 ENDING = ".attnscope"
-FORMAT, _WITHOUT_VIEWS = 3, 2
-"""Of a session with kept views, and of one without, which older programs read whole."""
+FORMAT, _WITHOUT_NOTES, _WITHOUT_VIEWS = 4, 3, 2
+"""Of a session with notes on kept views, with views, and without: the oldest that is read whole."""
 MAX_BYTES, MAX_NOTES = 2_000_000, 100_000
 MAX_VIEWS, MAX_VIEW_NAME = 100, 80
 _CAPS = Caps(text=4 * MAX_CHARACTERS, items=20_000)
@@ -57,10 +57,11 @@ class LookSaved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptView:
-    """A view with a name. What it holds has no notes and no kept views of its own."""
+    """A view with a name, and a `note` on it. What it holds has no notes and no kept views of its own."""
 
     name: Annotated[str, AtMost(MAX_VIEW_NAME), Once("")]
     saved: Annotated["SavedSession", At("")]
+    note: Annotated[str, AtMost(MAX_NOTES)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +100,7 @@ def _codec(folder: Path | None) -> Codec:
 def session_bytes(saved: SavedSession, *, folder: Path | None = None, version: str = "") -> bytes:
     """The file's content. A model under `folder` is named by its path from there, so both can be moved."""
     content = {
-        "format": FORMAT if saved.views else _WITHOUT_VIEWS,
+        "format": _format_of(saved.views),
         "program": f"AttnScope {version}".strip(),
         **_codec(folder).write(saved),
     }
@@ -107,6 +108,10 @@ def session_bytes(saved: SavedSession, *, folder: Path | None = None, version: s
     if not saved.views:
         del content["stops"]
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+
+
+def _format_of(views: "Views") -> int:
+    return FORMAT if any(view.note for view in views) else _WITHOUT_NOTES if views else _WITHOUT_VIEWS
 
 
 def read_session(path: Path) -> SavedSession:
@@ -244,6 +249,11 @@ class KeptViews:
         return f"view {self.at + 1} of {len(self.views)}: {self.views[self.at].name}"
 
     @property
+    def note(self) -> str:
+        """What is noted on the view that is shown."""
+        return "" if self.at is None else self.views[self.at].note
+
+    @property
     def is_shown(self) -> bool:
         """Whether the page of the view gone to is looked at, with the same lab or a model of that name."""
         now = self._take() if self.at is not None else None
@@ -331,6 +341,16 @@ class KeptViews:
             self.notes = kept
             self.changed.notes.emit()
 
+    def write_note(self, text: str) -> None:
+        """The same for the note on the view that is shown; it is no change of the list."""
+        kept = text.replace("\0", "")[:MAX_NOTES]
+        if self.at is None or kept == self.note:
+            return
+        views = self._with(self.at, replace(self.views[self.at], note=kept))
+        if len(kept) < len(self.note) or self._fits(views):
+            self.views = views
+            self.changed.notes.emit()
+
     def write(self, views: Views, notes: str) -> None:
         """Another session is open: take its views and notes over."""
         self.write_notes(notes)
@@ -363,6 +383,9 @@ class KeptViews:
         return True
 
     def _take_over(self, views: Views) -> None:
+        """Another list, with the notes that are there by now."""
+        notes = {id(view.saved): view.note for view in self.views}
+        views = tuple(replace(view, note=notes.get(id(view.saved), view.note)) for view in views)
         if views != self.views:
             self.views, self.at = views, None
             self.changed.views.emit()

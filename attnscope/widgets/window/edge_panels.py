@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QAction, QColor, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import (
     QAbstractItemView,
+    QButtonGroup,
     QListWidget,
     QListWidgetItem,
     QPlainTextEdit,
@@ -192,6 +193,7 @@ _FULL = (
     "through them."
 )
 _NO_NOTES = "What you see, what to try next, what to say. Plain text, saved with the session."
+_NO_NOTE = "What to say about this view, and what to try. It is printed below the view in a handout."
 _TURNS = (
     (QKeySequence.StandardKey.Undo, KeptViews.undo),
     (QKeySequence.StandardKey.Redo, KeptViews.redo),
@@ -204,6 +206,8 @@ class KeptPanel(_Drawer):
     def __init__(self, kept: KeptViews, session: Session, over: QWidget) -> None:
         super().__init__(over)
         self._kept, self._session = kept, session
+        self._noted: int | None = None
+        """The view whose notes are shown."""
         self._edge = RightEdge(self, over, _KEPT_PX)
         ground(self, "panel", edge="left")
         self.list = _ViewList()
@@ -216,9 +220,16 @@ class KeptPanel(_Drawer):
         self.remove_button = tool_button("Remove", "Remove the view from the list")
         self.undo_button = tool_button("", "Undo the last change of the list", role="flat")
         self.redo_button = tool_button("", "Redo the change of the list", role="flat")
-        self.notes = named(QPlainTextEdit(), "Notes of this session")
-        self.notes.setPlaceholderText(_NO_NOTES)
+        self.notes = QPlainTextEdit()
         self.notes.setTabChangesFocus(True)
+        self.of_view, self.of_session = (
+            tool_button(f"On {what}", f"Notes on {what}", role="segment", is_checkable=True)
+            for what in ("this view", "the session")
+        )
+        both = QButtonGroup(self)
+        for button in (self.of_view, self.of_session):
+            both.addButton(button)
+        self.of_session.setChecked(True)
         self.close_button = tool_button("", "Close the kept views", role="flat")
         self._lay_out()
         self._connect()
@@ -285,7 +296,8 @@ class KeptPanel(_Drawer):
         buttons.addWidget(together(self.up_button, self.down_button))
         layout.addLayout(buttons)
         layout.addWidget(self.keep_button)
-        layout.addWidget(PlainLabel("Notes", "name"))
+        about = together(self.of_view, self.of_session, spacing=0)
+        layout.addLayout(row((PlainLabel("Notes", "name"), 1), about))
         layout.addWidget(self.notes, 1)
 
     def _connect(self) -> None:
@@ -312,6 +324,8 @@ class KeptPanel(_Drawer):
         self.list.move_wanted.connect(self._move)
         self.list.remove_wanted.connect(self._remove)
         self.notes.textChanged.connect(self._on_text_changed)
+        for button in (self.of_view, self.of_session):
+            button.clicked.connect(self._show_notes)
         self.list.currentRowChanged.connect(lambda _row: self._show_possible())
 
     # Showing
@@ -322,10 +336,20 @@ class KeptPanel(_Drawer):
         self._mark(chosen)
 
     def _show_notes(self) -> None:
-        if self.notes.toPlainText() != self._kept.notes:
-            self.notes.setPlainText(self._kept.notes)
+        is_of_view = self.of_view.isChecked()
+        text = self._kept.note if is_of_view else self._kept.notes
+        self.notes.setPlaceholderText(_NO_NOTE if is_of_view else _NO_NOTES)
+        named(self.notes, "Notes on this view" if is_of_view else "Notes of this session")
+        if self.notes.toPlainText() != text:
+            self.notes.setPlainText(text)
 
     def _show_place(self) -> None:
+        at = self._kept.at
+        if at != self._noted:  # whoever goes to a view is shown the notes on it
+            self._noted = at
+            self.of_view.setEnabled(at is not None)
+            (self.of_session if at is None else self.of_view).setChecked(True)
+            self._show_notes()
         self._mark(self.list.currentRow())
 
     def _mark(self, chosen: int) -> None:
@@ -335,7 +359,8 @@ class KeptPanel(_Drawer):
         self._show_possible()
 
     def _on_text_changed(self) -> None:
-        self._kept.write_notes(self.notes.toPlainText())
+        write = self._kept.write_note if self.of_view.isChecked() else self._kept.write_notes
+        write(self.notes.toPlainText())
 
     def _show_possible(self) -> None:
         k, n = self.list.currentRow(), len(self._kept.views)
