@@ -78,7 +78,7 @@ from attnscope.analysis.model_adapter import (
     require_tokens,
     subject_of,
 )
-from attnscope.analysis.watched_pass import WatchedCalls, predicting_tokens, read_text
+from attnscope.analysis.watched_pass import WatchedCalls, known_finite, predicting_tokens, read_text
 from attnscope.errors import UserError
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
@@ -637,7 +637,7 @@ def relevance(
         method="relevance",
         queries=(queries[position],),
         keys=(*source, *queries),
-        weights=row[None].float().cpu().numpy(),
+        weights=known_finite(row)[None].float().cpu().numpy(),
         n_source=len(source),
         about=f'logit of "{said}" {where}',
     )

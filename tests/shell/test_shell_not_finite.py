@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hf_folders import make, save_folder
 from tiny_models import SENTENCE, tiny_model
 
 import attnscope
@@ -140,3 +141,17 @@ def test_that_logits_of_a_pass_that_is_derived_are_looked_at_without_a_warning()
     logits = torch.tensor([[0.0, 2.0]], requires_grad=True)
     assert best_ids(logits).tolist() == [1]
     assert finite(logits) is logits
+
+
+def test_that_no_relevance_is_told_where_its_gradient_is_no_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The kernel of torch for CPUs gives 0 for a query of NaN, so that the logits may be numbers all the same."""
+    pytest.importorskip("transformers")
+    library, tokenizer = make("gpt2")
+    library.transformer.h[1].attn.c_attn.weight.data[:, :4] = torch.nan
+    folder = save_folder(tmp_path / "broken", library, tokenizer)
+    assert main(["relevance", str(folder), "--text", SENTENCE]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "is not finite" in told.err
