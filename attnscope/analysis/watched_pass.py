@@ -435,11 +435,12 @@ class WatchedCall:
     out: Tensor
 
     def weights(self) -> Tensor:
-        """The weights, float64."""
+        """The weights, float64; raises NotFiniteError where they are no numbers."""
         call = self.call
         with torch.no_grad():
             s = scores_of(call.q.detach(), call.k.detach(), rule=call.rule, score=call.score)
-            return exact((s - self.lse[..., None]).exp()[0].nan_to_num(nan=0.0))
+            is_blind = self.lse[0, ..., None] == -torch.inf  # a row that sees no key
+            return known_finite(exact((s - self.lse[..., None]).exp()[0].masked_fill(is_blind, 0.0)))
 
     def values(self) -> Tensor:
         """The values as each head reads them, float64."""
