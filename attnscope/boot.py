@@ -63,6 +63,8 @@ def prepared(*, has_window: bool) -> dict[str, str]:
         "HF_HUB_DISABLE_TELEMETRY": "1",
     }
     theirs = {name: value for name, value in os.environ.items() if _OWN.get(name) != value}
+    if sys.platform == "linux" and theirs.get("LC_ALL") in ("C", "POSIX"):
+        theirs["LC_ALL"] = "C.UTF-8"  # as Python reads it; Qt would say on standard error that it does so too
     return {**os.environ, **own, **theirs}
 
 

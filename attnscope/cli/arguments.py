@@ -8,6 +8,7 @@ import argparse
 import errno
 import math
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -75,6 +76,28 @@ def path_of(text: str) -> Path:
     return Path(text)
 
 
+def text_file(text: str) -> Path:
+    """As `path_of`; "-" is standard input, which is kept in a file until the command ends."""
+    if text != "-":
+        return path_of(text)
+    import atexit
+    import shutil
+    import tempfile
+
+    folder = Path(tempfile.mkdtemp(prefix="attnscope-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / "standard-input.txt"
+    try:
+        if sys.stdin is None or sys.stdin.isatty():
+            raise OSError("neither a pipe nor a file is there")
+        with path.open("wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+    except OSError as error:
+        told = f"'-', standard input, cannot be read: {error.strerror or error}"
+        raise argparse.ArgumentTypeError(told) from error
+    return path
+
+
 def name_argument(text: str) -> str:
     """As `path_of`, but the words themselves, which may be none."""
     path_of(text)
@@ -84,6 +107,8 @@ def name_argument(text: str) -> str:
 def output_file(text: str) -> Path:
     """A file that can be written as far as one can see; raises ArgumentTypeError."""
     path = path_of(text)
+    if text == "-":
+        raise argparse.ArgumentTypeError("'-' is no name of a file; /dev/stdout is standard output")
     if not path.name or path.is_dir():
         raise argparse.ArgumentTypeError(f"'{text}' is a folder, not the name of a file")
     if not path.parent.is_dir():

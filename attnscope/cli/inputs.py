@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnscope.cli.arguments import figure_file, output_file, path_of, whole
-from attnscope.cli.terminal import say, say_error, say_json, say_progress
+from attnscope.cli.arguments import figure_file, output_file, path_of, text_file, whole
+from attnscope.cli.terminal import JobProgress, say, say_error, say_json
 from attnscope.counting import plural
 from attnscope.errors import LoadError, UserError
 from attnscope.outside import open_outside
@@ -234,7 +234,13 @@ def add_gate_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_file_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-f", "--file", type=path_of, metavar="FILE", help="the text, from a UTF-8 file")
+    parser.add_argument(
+        "-f",
+        "--file",
+        type=text_file,
+        metavar="FILE",
+        help="the text, from a UTF-8 file; - is standard input",
+    )
 
 
 def read_file_argument(path: Path) -> str:
@@ -436,7 +442,10 @@ _TASKS_WITH_FORMS = ("copy", "reverse", "sort", "addition")
 
 def add_corpus_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--corpus", type=path_of, metavar="FILE", help="texts, one to a line; pairs have a tab between them"
+        "--corpus",
+        type=text_file,
+        metavar="FILE",
+        help="texts, one to a line, pairs with a tab between them; - is standard input",
     )
 
 
@@ -523,24 +532,16 @@ def save_chart(chart: "Chart", path: Path, model: "Model", *, note: str) -> None
 
 
 def tell_progress(events: "Iterator[PartsDone | object]", unit: str = "") -> "Iterator[object]":
-    """The events that are no progress; of `unit`s, a line of progress on standard error for each new tenth.
-
-    A job that is done with its first step tells nothing, and on a terminal no line stays.
-    """
+    """The events that are no progress; that is told on standard error, in `unit`s."""
     from attnscope.records.importance import PartsDone
 
-    told: tuple[str, int] = ("", 0)
+    progress = JobProgress()
     for event in events:
-        if not isinstance(event, PartsDone):
+        if isinstance(event, PartsDone):
+            progress.tell(event.about, event.n_done, event.n_total, unit)
+        else:
             yield event
-            continue
-        part = (event.about.split(":")[0].split(",")[0], 10 * event.n_done // max(1, event.n_total))
-        is_at_once = event.n_done >= event.n_total and part[0] != told[0]
-        if part != told and part[1] and not is_at_once:
-            words = f"{event.about}: {event.n_done:,} of {event.n_total:,} {unit}"
-            say_progress(words.rstrip())
-        told = part
-    say_progress("")
+    progress.end()
 
 
 def _from_corpus(arguments: argparse.Namespace, model: "Model") -> "list[Sample]":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from attnscope import boot
 from attnscope.cli.arguments import figure_file
 from attnscope.cli.figure_options import add_page_arguments, paper_of
-from attnscope.cli.terminal import say, say_json, say_progress, say_saved
+from attnscope.cli.terminal import JobProgress, say, say_json, say_saved
 from attnscope.fields import fields_of, values_of, with_texts
 from attnscope.labs import GROUPS, LABS, Lab
 
@@ -52,8 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     lab = drawn_lab(arguments.name)
     choice = with_texts(lab.example, arguments.settings)
-    made = work_out(lab, choice, _tell_progress)
-    say_progress("")
+    progress = JobProgress()
+    made = work_out(lab, choice, lambda n_done, n_total: progress.tell(lab.name, n_done, n_total))
+    progress.end()
     if arguments.json:
         say_json(json_of_lab(made))
     if arguments.out is not None:
@@ -148,7 +149,3 @@ def _tell(made: "WorkedOut") -> None:
         value = values_of(made.choice)[field.name]
         told = ("on" if value else "off") if isinstance(value, bool) else str(value)
         say(f"  {field.name + '=' + told:<24}{field.tip} ({field.expected})")
-
-
-def _tell_progress(n_done: int, n_total: int) -> None:
-    say_progress(f"{n_done:,} of {n_total:,}")

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from attnscope import __version__, boot
-from attnscope.cli.terminal import STOPPED, Interrupts, say, say_error
+from attnscope.cli.terminal import STOPPED, Interrupts, flush_said, say, say_error
 from attnscope.errors import UserError
 
 DONE, FAULT, MENDABLE = 0, 1, 2
@@ -147,7 +147,8 @@ def _run(argv: Sequence[str] | None) -> int:
             )  # whose help names the rest
             parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     except SystemExit as leaving:
-        return leaving.code if isinstance(leaving.code, int) else MENDABLE
+        code = leaving.code if isinstance(leaving.code, int) else MENDABLE
+        return run_guarded(argparse.Namespace(run=lambda _: flush_said() or code))
     has_window = arguments.run is _open_window
     if not has_window and not arguments.device:
         arguments.device = _DEVICES.get(arguments.command, "auto")

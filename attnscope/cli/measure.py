@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnscope.cli.arguments import output_file, path_of, whole
+from attnscope.cli.arguments import output_file, path_of, text_file, whole
 from attnscope.cli.inputs import (
     add_corpus_argument,
     add_input_arguments,
@@ -18,7 +18,7 @@ from attnscope.cli.inputs import (
     read_linked,
     tell_columns,
 )
-from attnscope.cli.terminal import say, say_error, say_json
+from attnscope.cli.terminal import JobProgress, say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file
 from attnscope.records.findings import ALIGNMENT_NUMBERS, COLUMNS
@@ -153,7 +153,9 @@ SPECIAL_TOKENS = ("kept", "dropped", "renormalised")
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser("measure")
     add_input_arguments(parser, needs_text=False)
-    parser.add_argument("-f", "--file", type=path_of, metavar="FILE", help="one text, read from a file")
+    parser.add_argument(
+        "-f", "--file", type=text_file, metavar="FILE", help="one text, read from a file; - is standard input"
+    )
     add_corpus_argument(parser)
     parser.add_argument(
         "--repeated",
@@ -364,10 +366,10 @@ def _telling(passing: "Iterator[CorpusProgress | Findings]") -> "Iterator[Findin
     """What a measuring pass finds, with its progress on standard error."""
     from attnscope.records.findings import Findings
 
-    told = ("", 0)
+    progress = JobProgress()
     for one in passing:
         if isinstance(one, Findings):
+            progress.end()
             yield one
-        elif (one.what, int(one.fraction * 10)) != told and one.n_done:
-            told = (one.what, int(one.fraction * 10))
-            say_error(f"{one.what}: {one.n_done:,} of {one.n_total:,} texts")
+        else:
+            progress.tell(one.what, one.n_done, one.n_total, "texts")

@@ -5,7 +5,7 @@ import dataclasses
 from itertools import repeat
 from typing import TYPE_CHECKING
 
-from attnscope.cli.arguments import path_of, whole
+from attnscope.cli.arguments import text_file, whole
 from attnscope.cli.attribute import check_text
 from attnscope.cli.inputs import (
     add_input_arguments,
@@ -39,7 +39,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     add_input_arguments(parser, needs_text=False)
     parser.add_argument(
-        "-f", "--file", type=path_of, metavar="FILE", help="score a text of any length, part by part"
+        "-f",
+        "--file",
+        type=text_file,
+        metavar="FILE",
+        help="score a text of any length, part by part; - is standard input",
     )
     parser.add_argument(
         "--top", type=whole(1, _MOST), default=5, metavar="N", help="candidates at each position (default: 5)"

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscope.cli.arguments import path_of
+from attnscope.cli.arguments import path_of, text_file
 from attnscope.cli.inputs import add_device_argument, open_model, parse_stack, read_file_argument
 from attnscope.cli.terminal import one_line, say, say_json
 from attnscope.counting import plural
@@ -41,7 +41,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("-o", "--out", required=True, type=path_of, metavar="FOLDER", help="where to save it")
     text = parser.add_mutually_exclusive_group()
     text.add_argument("--text", default="", help="a text for the proof and the speed")
-    text.add_argument("-f", "--file", type=path_of, metavar="FILE", help="a UTF-8 text file for the same")
+    text.add_argument("-f", "--file", type=text_file, metavar="FILE", help="a UTF-8 text file for the same")
     parser.add_argument("--target", help="the second text, where the model reads one")
     parser.add_argument(
         "--shape",

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import unicodedata
 from argparse import ArgumentParser
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -56,6 +57,12 @@ def say(text: str = "") -> None:
     _write(sys.stdout, printable(text))
 
 
+def flush_said() -> int:
+    """Write out what argparse has printed by itself, and give 0; raises as `say` does."""
+    _write(sys.stdout, "", end="")
+    return 0
+
+
 def say_saved(path: Path, words: str) -> None:
     """Tell of a file that was written: on standard error where standard output is that file."""
     size = f"{path.stat().st_size:,} bytes, " if path.is_file() else ""
@@ -73,6 +80,34 @@ def say_progress(text: str) -> None:
         draw_over(one_line(text))
     elif text:
         say_error(text)
+
+
+PATIENCE_S = 10.0
+
+
+class JobProgress:
+    """How far a job is, on standard error: a line for each new tenth of each of its parts.
+
+    A part that is done with its first step tells nothing. On a terminal no line stays; elsewhere, in a log,
+    the first ten seconds tell nothing.
+    """
+
+    def __init__(self) -> None:
+        self._begun_s = time.monotonic()
+        self._told: tuple[str, int] = ("", 0)
+
+    def tell(self, about: str, n_done: int, n_total: int, unit: str = "") -> None:
+        """Tell it, unless that tenth has been told."""
+        part = (about.split(":")[0].split(",")[0], 10 * n_done // max(1, n_total))
+        is_at_once = n_done >= n_total and part[0] != self._told[0]
+        is_awaited = sys.stderr.isatty() or time.monotonic() - self._begun_s > PATIENCE_S
+        if part != self._told and part[1] and not is_at_once and is_awaited:
+            say_progress(f"{about}: {n_done:,} of {n_total:,} {unit}".rstrip())
+        self._told = part
+
+    def end(self) -> None:
+        """Take the last line away."""
+        say_progress("")
 
 
 def draw_over(text: str) -> None:

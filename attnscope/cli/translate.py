@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscope.cli.arguments import output_file, path_of, real, whole
+from attnscope.cli.arguments import output_file, path_of, real, text_file, whole
 from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates, tell_columns
-from attnscope.cli.terminal import say, say_error, say_json
+from attnscope.cli.terminal import JobProgress, say, say_error, say_json
 from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.files import replace_file
@@ -32,7 +32,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("model", metavar="MODEL", help="a translation model: its name or folder")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--text", help="the text itself; each line of it is one")
-    what.add_argument("-f", "--file", type=path_of, metavar="FILE", help="one text a line")
+    what.add_argument(
+        "-f", "--file", type=text_file, metavar="FILE", help="one text a line; - is standard input"
+    )
     parser.add_argument(
         "--reference", type=path_of, metavar="FILE", help="the right translations, line by line"
     )
@@ -254,7 +256,7 @@ def _translate(
     gates = parse_gates(arguments.gate, model.sites)
     n_texts = sum(bool(source.strip()) for source in sources)
     _tell_unknown(model, [source for source in sources if source.strip()])
-    n_done = n_cut = told = 0
+    n_done, n_cut, progress = 0, 0, JobProgress()
     for start in range(0, len(sources), _BATCHES_AT_ONCE * arguments.batch):
         lines = sources[start : start + _BATCHES_AT_ONCE * arguments.batch]
         numbers = [number for number, line in enumerate(lines) if line.strip()]
@@ -263,9 +265,8 @@ def _translate(
         for one in translate_texts(model, texts, settings, gates, batch_size=arguments.batch):
             written[numbers[one.index]] = one.text.replace("\n", " ")
             n_done, n_cut = n_done + 1, n_cut + (not one.has_ended)
-            if n_texts > 1 and 10 * n_done // n_texts > told:
-                told = 10 * n_done // n_texts
-                say_error(f"{n_done} of {n_texts} translated")
+            progress.tell("Translated", n_done, n_texts)
+        progress.end()
         yield from written
     if n_cut:
         say_error(f"attnscope: {n_cut} of {n_texts} translations were cut before they ended.")

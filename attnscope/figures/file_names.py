@@ -18,8 +18,10 @@ _RESERVED = {"con", "prn", "aux", "nul", *(f"com{i}" for i in range(10)), *(f"lp
 def target_of(path: Path | str) -> tuple[Path, Format]:
     """The path that `save` will write and its format: `.svg` is added where there is no extension."""
     target = Path(path)
-    if not target.name or "\0" in str(path) or len(os.fsencode(target.name)) > _MAX_NAME_BYTES:
-        raise UserError(f"'{str(path)[:80]}' is not a file name.", expected="a name such as figure.svg")
+    if target.name in ("", "-") or "\0" in str(path) or len(os.fsencode(target.name)) > _MAX_NAME_BYTES:
+        raise UserError(
+            f"'{str(path)[:80]}' is not a file name.", expected="a name such as figure.svg, or /dev/stdout"
+        )
     if not target.suffix:
         return _without_extension(target), "svg"
     name = target.name.lower()

@@ -27,8 +27,12 @@ def test_that_a_closed_standard_error_does_not_put_an_error_among_the_output() -
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
-def test_that_a_full_standard_output_is_one_line_and_no_fault_of_the_program() -> None:
-    ended = run_in_shell("--version > /dev/full")
+@pytest.mark.parametrize("line", ["--version", "--help", "train --help"])
+def test_that_a_full_standard_output_is_one_line_and_no_fault_of_the_program(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    ended = run_in_shell(f"{line} > /dev/full")
     assert ended.returncode == 2
     assert ended.stderr.startswith("attnscope: Standard output could not be written: No space left")
     assert ended.stderr.count("\n") == 1
@@ -54,3 +58,22 @@ def test_that_ctrl_c_in_an_import_ends_the_program_with_one_line(tmp_path: Path)
 
 def test_that_an_import_is_told_from_other_code() -> None:
     assert not is_importing(sys._getframe())
+
+
+def test_that_standard_input_is_read_where_a_file_is_named_by_a_hyphen(tmp_path: Path) -> None:
+    """In the place of one that is missing, closed or a terminal nothing is waited for."""
+    text = "she went home . she went to the sea .\n"
+    (tmp_path / "a.txt").write_text(text, encoding="utf-8")
+    file, piped = (
+        run_in_shell(f"measure stories -f {tmp_path}/a.txt"),
+        run_in_shell(f"measure stories -f - < {tmp_path}/a.txt"),
+    )
+    assert piped.returncode == 0, piped.stderr
+    assert piped.stdout == file.stdout
+    closed = run_in_shell("predict stories -f - <&-")
+    assert closed.returncode == 2
+    assert "'-', standard input, cannot be read" in closed.stderr
+    for command in ("figure stories --text a -o -", "trace stories --text a -o -"):
+        refused = run_in_shell(command)
+        assert refused.returncode == 2
+        assert "/dev/stdout" in refused.stderr

@@ -39,8 +39,10 @@ def test_that_no_text_is_cut_off_anywhere(start: Callable[..., Program], qtbot: 
         program.window.view.set_theme(theme)
         for place, part in places(program, qtbot, theme):
             QApplication.processEvents()
-            if shortfalls(part):
-                qtbot.wait(200)  # a text may have changed just now, and its place not yet
+            for _ in range(10):  # a text may have changed just now, and its place not yet
+                if not shortfalls(part):
+                    break
+                qtbot.wait(200)
             for line in shortfalls(part):
                 found.setdefault(line, f"{theme}, {place}")
     assert not found, "\n".join(f"{place}: {line}" for line, place in found.items())

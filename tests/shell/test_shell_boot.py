@@ -1,7 +1,9 @@
 """What a start settles before anything is imported."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -51,3 +53,13 @@ def test_that_a_window_of_another_process_leaves_a_core_to_itself_unless_a_perso
         [sys.executable, "-c", THREADS], capture_output=True, text=True, check=True, timeout=60
     )
     assert found.stdout.split() == told.split()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the locale of Linux")
+def test_that_a_figure_in_the_plain_locale_is_drawn_without_a_word_of_qt(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "attnscope", "lab", "Masks as structure", "-o", str(tmp_path / "é.svg")]
+    ended = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}, timeout=60
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert (tmp_path / "é.svg").stat().st_size > 2_000

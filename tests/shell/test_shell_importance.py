@@ -61,10 +61,15 @@ def test_that_scores_are_json_and_a_figure(
 
 
 def test_that_a_curve_is_a_table_a_file_and_a_figure(
-    capsys: pytest.CaptureFixture[str], tiny_model: str, pairs: str, tmp_path: Path
+    capsys: pytest.CaptureFixture[str],
+    tiny_model: str,
+    pairs: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     figure, table = tmp_path / "curve.svg", tmp_path / "curve.csv"
     options = ("--corpus", pairs, "--step", "0.5", "--metric", "accuracy", "--once")
+    monkeypatch.setattr("attnscope.cli.terminal.PATIENCE_S", -1.0)
     code, out, err = run(capsys, "curve", tiny_model, *options, "-o", str(figure), "--csv", str(table))
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()[2:5]] == ["0", "6", "12"]
@@ -76,7 +81,9 @@ def test_that_a_curve_is_a_table_a_file_and_a_figure(
     assert rows[1]["off"].count(":") == 6
     texts = [e.text or "" for e in ElementTree.parse(figure).iter() if e.tag.endswith("}text")]
     assert {"gradient", "random"} <= set(texts)
-    code, out, _ = run(capsys, "curve", tiny_model, *options, "--json")
+    monkeypatch.setattr("attnscope.cli.terminal.PATIENCE_S", 1e9)
+    code, out, err = run(capsys, "curve", tiny_model, *options, "--json")
+    assert err == "", "beside a terminal a quick job tells nothing of its progress"
     assert [c["ranking"] for c in json.loads(out)["curves"]] == ["gradient", "random"]
 
 
