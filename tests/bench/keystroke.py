@@ -17,7 +17,7 @@ from bench.report import Measurement, median_of, percentile, worst_of
 from bench.window import is_settled, open_program, turn_loop, wait_until
 
 N_TOKENS = 64
-N_KEYSTROKES = 30
+N_KEYSTROKES = 20
 TARGET_MS = 100.0
 PAUSE_S = 0.12
 """Between two keystrokes: a quick typist, eight a second."""

@@ -25,7 +25,7 @@ from bench.child import command_of
 from bench.report import Doing, Measurement, NotRun, Row, Rows, is_clear, median_of, percentile
 from bench.training_loops import BATCH, N_TOKENS, TEXT
 
-N_ROUNDS, N_STEPS, WITHIN_S = 12, 8, 25.0
+N_ROUNDS, N_STEPS, WITHIN_S = 12, 8, 15.0
 """Turns after one that warms up, steps of a turn, and when no turn begins any more that is not needed.
 
 Once it is clear which limits are kept, only our loop and its best rival go on, for as many steps as losses
