@@ -147,7 +147,7 @@ def compare_outputs(
         p_write = done.p_write(positions, copy) if done.copies else ()
         return replace(told, follows=done.follows(copy), p_write=p_write)
 
-    is_each = network.info.tells_each
+    is_each = network.output_kind == "class" and network.info.tells_each
     after = log_probabilities(done.logits(positions), is_each=is_each)
     if not is_changed:
         same = output(after, known)
@@ -433,7 +433,7 @@ class Model:
             comparison, write = self._refused(error), None
         is_output_kept = keep_output and not comparison.refused
         positions = self.network.shown_positions(inputs) if is_output_kept else []
-        is_each = self.info.tells_each
+        is_each = self.network.output_kind == "class" and self.info.tells_each
         log_p = log_probabilities(done.logits(positions), is_each=is_each) if positions else None
         comparison = replace(comparison, is_writing=write is not None)
         return Look(inputs=inputs, trace=trace, comparison=comparison, log_p=log_p, write=write)
