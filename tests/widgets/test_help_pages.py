@@ -1,12 +1,14 @@
 """The help: every page, lab and dialog has one, every link leads somewhere, every word is explained."""
 
 import ast
+import re
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
 import attnscope.widgets
+from attnscope.cli.main import COMMANDS, build_parser
 from attnscope.errors import LoadError
 from attnscope.fields import fields_of
 from attnscope.labs import LABS
@@ -127,3 +129,30 @@ def test_that_a_broken_help_folder_is_refused_by_name(tmp_path):
     (tmp_path / "b.md").write_text("no title")
     with pytest.raises(LoadError, match="does not begin with a title"):
         read_help(tmp_path)
+
+
+def test_that_every_command_that_a_text_of_the_program_names_has_the_options_it_is_given():
+    """Pages, tours, and the heads of recipes; the README's commands are run elsewhere."""
+    resources = resources_folder()
+    texts = [
+        *HELP.glob("*.md"),
+        *(resources / "tours").glob("*.toml"),
+        *(resources / "models").glob("*/*.toml"),
+    ]
+    found = 0
+    for path in [*texts, *(resources / "recipes").rglob("*.toml")]:
+        text = path.read_text(encoding="utf-8")
+        lines = [
+            *re.findall(r"`(attnscope [^`\n]+)`", text),
+            *re.findall(r"^#.*?(attnscope [a-z]+ [^`\n]*)$", text, re.M),
+        ]
+        for line in lines:
+            _, name, *words = line.replace('"', "").split()
+            if not name.islower():
+                continue  # attnscope FILE, attnscope COMMAND --help
+            assert name in ("open", *COMMANDS), f"{path.name}: {line}"
+            parsers = build_parser([name])._subparsers._group_actions[0].choices
+            options = {word for word in words if re.match(r"--?[a-z]", word)}
+            assert options <= parsers[name]._option_string_actions.keys(), f"{path.name}: {line}"
+            found += 1
+    assert found > 50
