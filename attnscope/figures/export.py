@@ -7,10 +7,12 @@ the disk that was not complete and readable in memory.
 import html
 import re
 import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from PySide6.QtCore import QBuffer, QIODevice, QMarginsF, QRectF, QSize, QSizeF
+from PySide6.QtCore import QBuffer, QIODevice, QMarginsF, QPointF, QRectF, QSize, QSizeF
 from PySide6.QtGui import (
     QColor,
     QFont,
@@ -25,12 +27,13 @@ from PySide6.QtGui import (
 from PySide6.QtSvg import QSvgGenerator
 
 from attnscope.errors import UserError
+from attnscope.figures.colours import LIGHT
 from attnscope.figures.figure_file import figure_file_bytes, what_to_keep
 from attnscope.figures.file_names import ENDINGS, Format, checked_target, slug_of, unknown_format
 from attnscope.figures.html_page import html_bytes
 from attnscope.figures.page import check_font, check_width, paint_figure
 from attnscope.figures.spec import LAYOUT_DPI, MM_PER_INCH, FigureSpec, as_drawn, check_dots, check_spec
-from attnscope.figures.style import plain_text
+from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, font, paper_type, plain_text, wrapped
 from attnscope.figures.words_and_numbers import csv_bytes, npz_bytes, program_version
 from attnscope.files import replace_file
 
@@ -228,26 +231,114 @@ def _numbered_patterns(svg: str) -> str:
 
 
 def _pdf(spec: FigureSpec) -> bytes:
+    size_mm = spec.width_mm, spec.height_mm
+    content = _pdf_of(_xml_title(spec), size_mm, lambda painter, _new_page: paint_figure(painter, spec))
+    return _exact_page(content, spec)
+
+
+def _pdf_of(
+    title: str, size_mm: tuple[float, float], paint: Callable[[QPainter, Callable[[], object]], None]
+) -> bytes:
+    """A PDF of pages of one size; `paint` gets a painter in layout pixels, and what begins another page."""
     buffer = _open_buffer()
     writer = QPdfWriter(buffer)
     writer.setCreator(f"AttnScope {program_version()}")
-    writer.setTitle(_xml_title(spec))
+    writer.setTitle(title)
     writer.setResolution(_PDF_DPI)
-    size = QPageSize(
-        QSizeF(spec.width_mm, spec.height_mm),
-        QPageSize.Unit.Millimeter,
-        "",
-        QPageSize.SizeMatchPolicy.ExactMatch,
-    )
+    match = QPageSize.SizeMatchPolicy.ExactMatch
+    size = QPageSize(QSizeF(*size_mm), QPageSize.Unit.Millimeter, "", match)
     writer.setPageLayout(QPageLayout(size, QPageLayout.Orientation.Portrait, QMarginsF(0, 0, 0, 0)))
     with QPainter(writer) as painter:
         painter.setRenderHint(QPainter.RenderHint.LosslessImageRendering, True)
         painter.scale(_PDF_DPI / LAYOUT_DPI, _PDF_DPI / LAYOUT_DPI)
-        paint_figure(painter, spec)
-    content = _spaces_as_spaces(_exact_page(bytes(buffer.data().data()), spec))
+        paint(painter, writer.newPage)
+    content = _spaces_as_spaces(bytes(buffer.data().data()))
     if not content.startswith(b"%PDF") or b"%%EOF" not in content[-64:]:
         raise _broken("PDF")
     return content
+
+
+_A4_MM = (210.0, 297.0)
+_EDGE_PX, _NOTE_LINE_PX, _NAME_LINE_PX = 68.0, 19.0, 24.0
+_MOST_OF_PAGE, _MOST_GROWN = 0.68, 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoutPage:
+    """A name, what is `shown` below it (a figure, a picture, or nothing), and a note below that."""
+
+    name: str
+    shown: FigureSpec | QImage | None
+    note: str = ""
+
+
+def handout_bytes(pages: Sequence[HandoutPage], title: str) -> bytes:
+    """A PDF on A4, each of the pages on a page of its own; a long note goes on overleaf."""
+
+    def paint(painter: QPainter, new_page: Callable[[], object]) -> None:
+        with paper_type():
+            for k, page in enumerate(pages):
+                if k:
+                    new_page()
+                _paint_handout_page(painter, page, f"{k + 1} of {len(pages)}", new_page)
+
+    return _pdf_of(plain_text(title), _A4_MM, paint)
+
+
+def _paint_handout_page(
+    painter: QPainter, page: HandoutPage, number: str, new_page: Callable[[], object]
+) -> None:
+    width, height = (mm / MM_PER_INCH * LAYOUT_DPI for mm in _A4_MM)
+    sheet = QRectF(0, 0, width, height)
+    room = sheet.adjusted(_EDGE_PX, _EDGE_PX, -_EDGE_PX, -_EDGE_PX)
+    y = room.top()
+    name, plain = font(LARGE_PX, is_bold=True), font(NORMAL_PX)
+    _paint_footer(painter, room, number)
+    for line in wrapped((plain_text(page.name),), room.width(), name):
+        y += _NAME_LINE_PX
+        _write_line(painter, QPointF(room.left(), y - 6), line, name)
+    y += 12
+    y += _paint_shown(
+        painter, page.shown, QRectF(room.left(), y, room.width(), _MOST_OF_PAGE * room.height())
+    )
+    y += 12
+    for line in wrapped(map(plain_text, page.note.split("\n")), room.width(), plain) if page.note else ():
+        if y + _NOTE_LINE_PX > room.bottom() - _NOTE_LINE_PX:
+            new_page()
+            _paint_footer(painter, room, number)
+            y = room.top()
+        y += _NOTE_LINE_PX
+        _write_line(painter, QPointF(room.left(), y), line, plain)
+
+
+def _paint_shown(painter: QPainter, shown: FigureSpec | QImage | None, room: QRectF) -> float:
+    """Draw it as large as it fits, at most half as large again; returns its height."""
+    if shown is None:
+        return 0.0
+    if isinstance(shown, QImage):
+        wide, high = float(shown.width()), float(shown.height())
+    else:
+        wide, high = shown.width_px, shown.height_px
+    scale = min(room.width() / wide, room.height() / high, _MOST_GROWN)
+    painter.save()
+    painter.translate(room.left() + (room.width() - wide * scale) / 2, room.top())
+    painter.scale(scale, scale)
+    if isinstance(shown, QImage):
+        painter.drawImage(QRectF(0, 0, wide, high), shown)
+    else:
+        paint_figure(painter, as_drawn(shown))
+    painter.restore()
+    return float(high * scale)
+
+
+def _paint_footer(painter: QPainter, room: QRectF, number: str) -> None:
+    _write_line(painter, QPointF(room.left(), room.bottom()), number, font(SMALL_PX), LIGHT.muted)
+
+
+def _write_line(painter: QPainter, at: QPointF, text: str, face: QFont, colour: str = LIGHT.text) -> None:
+    painter.setFont(face)
+    painter.setPen(QColor(colour))
+    painter.drawText(at, text)
 
 
 def _exact_page(pdf: bytes, spec: FigureSpec) -> bytes:

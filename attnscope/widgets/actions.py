@@ -152,6 +152,13 @@ ACTIONS: tuple[ActionSpec, ...] = (
         search="save as PDF SVG PNG HTML CSV NPZ picture image screenshot print handout for a paper slides",
     ),
     ActionSpec(
+        name="handout",
+        text="Save handout…",
+        menu="File",
+        tip="A PDF of all kept views, one on each page, with the notes on it",
+        search="print slides export all kept views lecture pages paper",
+    ),
+    ActionSpec(
         name="copy-figure",
         text="Copy figure",
         menu="File",

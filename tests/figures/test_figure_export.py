@@ -429,3 +429,18 @@ def test_that_names_of_files_tell_stacks_and_heads_apart() -> None:
     ]
     assert export.suggested_name(spec("grid"), "pdf") == "tiny-grid-decoder.pdf"
     assert export.suggested_name(spec("lines")) == "tiny-lines-decoder-l1h0-l1h1.svg"
+
+
+def test_that_a_handout_has_a_page_for_each_view_and_goes_on_where_a_note_is_long(qapp) -> None:
+    picture = QImage(400, 300, QImage.Format.Format_RGB32)
+    picture.fill(0xFF336699)
+    pages = [
+        export.HandoutPage(name="a figure", shown=spec("head")),
+        export.HandoutPage(name="a picture", shown=picture, note="one\n\ntwo"),
+        export.HandoutPage(name="nothing", shown=None, note="It is not there."),
+    ]
+    content = export.handout_bytes(pages, "talk")
+    assert content.count(b"/Type /Page\n") == 3
+    assert b"/MediaBox [0 0 595" in content
+    long = dataclasses.replace(pages[1], note="said at length " * 400)
+    assert export.handout_bytes([*pages, long], "talk").count(b"/Type /Page\n") == 5

@@ -100,6 +100,35 @@ def test_that_who_goes_to_a_view_writes_notes_on_it(qtbot: QtBot, window: MainWi
     assert kept.notes == "the whole"
 
 
+def test_that_the_kept_views_are_saved_as_a_handout_of_one_page_each(
+    qtbot: QtBot, window: MainWindow, desk: Desk, tmp_path: Path
+) -> None:
+    assert not window.actions_by_name["handout"].isEnabled()
+    keep_three(window, desk)
+    kept, panel = window.workspace.files.kept, window.workspace.kept
+    kept.write_note("what to say")
+    window.view.show_page("explore")
+    before = desk.session.setting
+    shown: list[int | None] = []
+    kept.changed.at.connect(lambda: shown.append(kept.at))
+    path = tmp_path / "talk.pdf"
+
+    def is_written() -> bool:
+        desk.answer()
+        return path.exists()
+
+    window.handout.ask_file = lambda *_asked: str(path)
+    panel.handout_button.click()
+    qtbot.waitUntil(is_written, timeout=20_000)
+    content = path.read_bytes()
+    assert content.startswith(b"%PDF")
+    assert content.count(b"/Type /Page\n") == 3
+    assert shown == [0, 1, 2]
+    assert "The handout of 3 views is saved in" in desk.session.notices.shown.message
+    desk.answer()
+    assert (window.view.page, desk.session.setting) == ("explore", before)
+
+
 def test_that_the_list_is_worked_on_by_keys_and_undone(qtbot: QtBot, window: MainWindow, desk: Desk) -> None:
     keep_three(window, desk)
     press(window, "kept-views")

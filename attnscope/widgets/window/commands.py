@@ -6,21 +6,26 @@ A copied figure is pixels for everyone, and SVG for programs that take it, never
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QMimeData, Qt
-from PySide6.QtGui import QAction, QGuiApplication
-from PySide6.QtWidgets import QMessageBox, QWidget
+from PySide6.QtCore import QByteArray, QMimeData, QObject, Qt, QTimer, Slot
+from PySide6.QtGui import QAction, QGuiApplication, QImage
+from PySide6.QtWidgets import QMessageBox, QProgressDialog, QWidget
 
 from attnscope import paths
+from attnscope.counting import plural
 from attnscope.errors import UserError
+from attnscope.figures.colours import LIGHT, Palette
 from attnscope.figures.spec import MIN_DPI, FigureSpec
+from attnscope.figures.style import plain_text
 from attnscope.figures.words_and_numbers import program_version
+from attnscope.files import replace_file
 from attnscope.records.models import Sample
 from attnscope.viewmodels.heads.pruning import PruningState
 from attnscope.viewmodels.session.opening import Recents, open_and_explore
 from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.states import States
 from attnscope.viewmodels.training.recipe_text import (
     finetune_name,
     finetune_recipe,
@@ -29,12 +34,15 @@ from attnscope.viewmodels.training.recipe_text import (
 )
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import HeadViewKind, Page, ViewState
-from attnscope.widgets.dialogs import ask_folder, ask_new_folder
+from attnscope.widgets.dialogs import ask_file, ask_folder, ask_new_folder
 from attnscope.widgets.export.dialog import KeptChoices
 from attnscope.widgets.export.figures_offered import current_figure
 from attnscope.widgets.heads.pruning import PruneDialog
 from attnscope.widgets.labels import when
+from attnscope.widgets.theme import theme_of
 from attnscope.widgets.tours.help_panel import ShortcutsSheet
+from attnscope.widgets.window.pages import Pages
+from attnscope.widgets.window.session_files import SessionFiles
 
 ChooseFolder = Callable[[QWidget, str, str], str]
 OfferFigures = Callable[[], dict[str, FigureSpec]]
@@ -112,6 +120,129 @@ class FigureCommands:
 
     def _on_chosen(self, kept: KeptChoices) -> None:
         self.choices = kept
+
+
+_TICK_MS, _CALM_TICKS, _MOST_TICKS = 60, 5, 400
+_FIGURE_OF = {"compare": "difference", "positions": "positions", "train": "curves", "labs": "lab"}
+_NOT_SHOWN = "This view could not be shown: its model or its run is not there."
+
+
+class Handout(QObject):
+    """Goes through the kept views, and writes what each shows, with its note, as pages of a PDF.
+
+    `dress` gives the window another theme: a page that has no figure is light on paper.
+    """
+
+    def __init__(
+        self,
+        states: States,
+        view: ViewState,
+        window: QWidget,
+        files: SessionFiles,
+        pages: Pages,
+        dress: Callable[[Palette], None],
+    ) -> None:
+        super().__init__(window)
+        self._session, self._view, self._window = states.session, view, window
+        self._measuring, self._files = states.heads.job, files
+        self._pages, self._dress = pages, dress
+        self.ask_file = ask_file
+        self._timer = QTimer(self, interval=_TICK_MS)
+        self._timer.timeout.connect(self._go_on)
+        self._work: Iterator[None] = iter(())
+
+    def ask(self) -> None:
+        """Ask for a file, and make the handout."""
+        start = str(Path.home() / "handout.pdf")
+        path = self.ask_file(self._window, "Save handout", start, "PDF (*.pdf)")
+        if path:
+            self.make(Path(path))
+
+    def make(self, path: Path) -> None:
+        """Begin, unless one is being made; what is shown now comes back at the end."""
+        if self._timer.isActive():
+            return
+        progress = QProgressDialog(self._window)
+        progress.setWindowTitle("Save handout")
+        progress.setWindowModality(Qt.WindowModality.WindowModal)
+        progress.setAutoReset(False)
+        progress.setMinimumDuration(0)
+        self._work = self._walk(path, progress)
+        self._timer.start()
+
+    @Slot()
+    def _go_on(self) -> None:
+        try:
+            next(self._work)
+        except StopIteration:
+            self._timer.stop()
+        except UserError as error:
+            self._timer.stop()
+            self._session.notices.say(str(error), is_error=True)
+
+    def _walk(self, path: Path, progress: QProgressDialog) -> Generator[None]:
+        """A step at a time, so that the window goes on."""
+        from attnscope.figures.export import HandoutPage, handout_bytes  # not before the first paint
+
+        kept, before = self._files.kept, self._files.take()
+        views, pages = kept.views, []
+        progress.setMaximum(len(views))
+        try:
+            for k, view in enumerate(views):
+                progress.setLabelText(f"View {k + 1} of {len(views)}: {plain_text(view.name)}")
+                progress.setValue(k)
+                kept.go(k)
+                yield from self._settled()
+                if progress.wasCanceled():
+                    return
+                note = view.note if kept.is_shown else "\n".join(filter(None, (_NOT_SHOWN, view.note)))
+                shown = self._shown() if kept.is_shown else None
+                if isinstance(shown, FigureSpec) and shown.title == view.name:
+                    shown = dataclasses.replace(shown, title="")
+                pages.append(HandoutPage(name=view.name, shown=shown, note=note))
+            replace_file(path, handout_bytes(pages, path.stem))
+            self._session.notices.say(f"The handout of {plural(len(pages), 'view')} is saved in {path}.")
+        finally:
+            progress.close()
+            progress.deleteLater()
+            if before is not None:
+                self._files.show(before, "go back from the handout")
+
+    def _settled(self) -> Iterator[None]:
+        """Wait until a view is as it was kept, or for so long that it will not be."""
+        session, n_calm = self._session, 0
+        for _ in range(_MOST_TICKS):
+            yield
+            while session.opening.busy is not None:
+                yield
+            is_calm = self._files.awaited.saved is None and not session.tracing.is_stale
+            n_calm = n_calm + 1 if is_calm and self._is_drawn() else 0
+            if n_calm >= _CALM_TICKS:
+                return
+
+    def _is_drawn(self) -> bool:
+        """Whether the figure of the page has come; some pages have none."""
+        page = self._view.page
+        if page == "heads":
+            return not self._measuring.is_running
+        wanted = "inside" if self._view.view == "inside" else "head"
+        name = _FIGURE_OF.get(page, wanted if page == "explore" else "")
+        return not name or name in self._pages.offered_figures()
+
+    def _shown(self) -> FigureSpec | QImage:
+        """The figure that is looked at, or the page as it is seen where it has none."""
+        if self._view.page in ("explore", *_FIGURE_OF):
+            offered = self._pages.offered_figures()
+            name = current_figure(self._view, offered)
+            if name is not None:
+                return offered[name]
+        theme = theme_of(self._window)
+        if theme is not LIGHT:
+            self._dress(LIGHT)
+        picture = self._pages.grab().toImage()
+        if theme is not LIGHT:
+            self._dress(theme)
+        return picture
 
 
 class Openings:

@@ -206,13 +206,14 @@ class KeptPanel(_Drawer):
     def __init__(self, kept: KeptViews, session: Session, over: QWidget) -> None:
         super().__init__(over)
         self._kept, self._session = kept, session
-        self._noted: int | None = None
+        self._noted = -1
         """The view whose notes are shown."""
         self._edge = RightEdge(self, over, _KEPT_PX)
         ground(self, "panel", edge="left")
         self.list = _ViewList()
         self.hint = PlainLabel("", "muted", wraps=True)
         self.keep_button = QPushButton("Keep this view")
+        self.handout_button = tool_button("Handout…", "Save all views as a handout")
         self.again_button = tool_button("Replace", "Update the view to what is shown now")
         self.rename_button = tool_button("Rename", "Rename the view")
         self.up_button = tool_button("↑", "Move the view up")
@@ -295,7 +296,7 @@ class KeptPanel(_Drawer):
         buttons.add_stretch()
         buttons.addWidget(together(self.up_button, self.down_button))
         layout.addLayout(buttons)
-        layout.addWidget(self.keep_button)
+        layout.addLayout(row((self.keep_button, 1), self.handout_button, spacing=4))
         about = together(self.of_view, self.of_session, spacing=0)
         layout.addLayout(row((PlainLabel("Notes", "name"), 1), about))
         layout.addWidget(self.notes, 1)
@@ -303,6 +304,7 @@ class KeptPanel(_Drawer):
     def _connect(self) -> None:
         kept, chosen = self._kept, self.list.currentRow
         self.keep_button.setToolTip("Add a view of what is shown now, after the current one (Ctrl+Shift+K)")
+        self.handout_button.setToolTip("A PDF of all views, one on each page, with the notes on it")
         self.again_button.setToolTip("Update the view to what is shown now; it keeps its name")
         self.rename_button.setToolTip("Rename (F2)")
         self.up_button.setToolTip("Up (Alt+↑)")
@@ -345,8 +347,9 @@ class KeptPanel(_Drawer):
 
     def _show_place(self) -> None:
         at = self._kept.at
-        if at != self._noted:  # whoever goes to a view is shown the notes on it
-            self._noted = at
+        shown = -1 if at is None else at
+        if shown != self._noted:  # whoever goes to a view is shown the notes on it
+            self._noted = shown
             self.of_view.setEnabled(at is not None)
             (self.of_session if at is None else self.of_view).setChecked(True)
             self._show_notes()
@@ -366,6 +369,7 @@ class KeptPanel(_Drawer):
         k, n = self.list.currentRow(), len(self._kept.views)
         for button in (self.again_button, self.rename_button, self.remove_button):
             button.setEnabled(0 <= k < n)
+        self.handout_button.setEnabled(n > 0)
         self.up_button.setEnabled(k > 0)
         self.down_button.setEnabled(0 <= k < n - 1)
         self.undo_button.setEnabled(self._kept.can_undo)
@@ -471,6 +475,7 @@ class KeptLine(ElidedLabel):
         super().__init__(role="muted")
         self._kept, self._view, self._is_touring = kept, view, False
         self._turns = {actions["next-view"]: "PgDown", actions["previous-view"]: "PgUp"}
+        self._needing = (*self._turns, actions["handout"])
         self._keys = {action: action.shortcuts() for action in self._turns}
         folded, page = view.changed.folded, view.changed.page
         when(self, self._set_keys, folded)
@@ -490,7 +495,7 @@ class KeptLine(ElidedLabel):
     def look_again(self) -> None:
         """Show what is so now: another lab may be looked at."""
         kept, n = self._kept, len(self._kept.views)
-        for action in self._turns:
+        for action in self._needing:
             allow(action, "" if n else "There are no kept views yet (Ctrl+Shift+K adds one)")
         is_there = not self._is_touring and (kept.at is None or kept.is_shown)
         words = kept.place or (f"{n} kept views: Page Down begins" if n > 1 else "")

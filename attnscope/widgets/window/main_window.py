@@ -47,7 +47,7 @@ from attnscope.widgets.map_widget import remembered_view
 from attnscope.widgets.theme import apply_theme, dress_application, palette_for
 from attnscope.widgets.tours.learning import Learning
 from attnscope.widgets.window.bars import Banner, ModelMenu, PageBar, StatusBar, TopBar
-from attnscope.widgets.window.commands import Commands, FigureCommands, Openings, release_clipboard
+from attnscope.widgets.window.commands import Commands, FigureCommands, Handout, Openings, release_clipboard
 from attnscope.widgets.window.edge_panels import KeptLine
 from attnscope.widgets.window.pages import Pages, SizesByType, restore_geometry, restore_splitters
 from attnscope.widgets.window.places import PlacesOffered, WindowPlaces
@@ -428,6 +428,7 @@ class MainWindow(QMainWindow):
             folder=self._settings.export_folder,
             choices=self._settings.export_choices,
         )
+        self.handout = Handout(states, self.view, self, files, self.pages, self.set_theme)
         self._connect_actions()
         kept_line = KeptLine(files.kept, session, self.view, actions)
         self.pages.labs.controls_changed.connect(kept_line.look_again)
@@ -554,6 +555,8 @@ class MainWindow(QMainWindow):
         handlers["custom-mask"] = functools.partial(open_mask_editor, self._session, self)
         handlers["several-runs"] = self._open_several
         handlers["train-further"] = self.openings.train_further
+        handlers["handout"] = self.handout.ask
+        self.workspace.kept.handout_button.clicked.connect(self.handout.ask)
         handlers["work"] = self.status_bar.work.open_list
         handlers["dismiss"] = functools.partial(self._stop_or, handlers["dismiss"])
         connect_actions(self.actions_by_name, handlers)
