@@ -19,7 +19,7 @@ from attnscope.records import (
     TracesCompared,
     TraceText,
 )
-from attnscope.viewmodels.maps.aspect import stack_tokens
+from attnscope.viewmodels.maps import stack_tokens
 
 
 class CompareDesk:

@@ -23,7 +23,7 @@ from attnscope.records import (
     SiteGrid,
     Token,
 )
-from attnscope.viewmodels.compare.difference import ComparedMaps, align_tokens, compare_maps
+from attnscope.viewmodels.compare import ComparedMaps, align_tokens, compare_maps
 
 
 def tokens(*pieces: str) -> tuple[Token, ...]:

@@ -17,8 +17,8 @@ from attnscope.records import (
     ModelLoaded,
     Role,
 )
-from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels import Requests
+from attnscope.viewmodels.session import Session
 
 
 def make_table(heads: tuple) -> HeadTable:  # type: ignore[type-arg]

@@ -35,9 +35,8 @@ from attnscope.records import (
     Traced,
     TraceText,
 )
-from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.session.state import Session
-from attnscope.viewmodels.states import LabStates, Posts, Replies, States
+from attnscope.viewmodels import LabStates, Posts, Replies, Requests, States
+from attnscope.viewmodels.session import Session
 from attnscope.workers.engine import Engine
 
 SAMPLES = (Sample(text="the cat sleeps", hint="an easy one"), Sample(text="I love <b>you</b> & me"))

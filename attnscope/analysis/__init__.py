@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from attnscope.doors import door_of
 
+# mypy: implicit-reexport
 if TYPE_CHECKING:
     from attnscope.analysis.answers import differing_position, read_logits, resolve_token, telling_position
     from attnscope.analysis.attribution import Addition, attribute_logits, choose_answers, stream_parts

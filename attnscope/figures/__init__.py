@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from attnscope.doors import door_of
 
+# mypy: implicit-reexport
 if TYPE_CHECKING:
     from attnscope.figures.cause_maps import attribution_cells, influence_cells, reads_cells, table_cells
     from attnscope.figures.cells_painting import layout_cells, paint_cells

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from attnscope.doors import door_of
 
+# mypy: implicit-reexport
 if TYPE_CHECKING:
     from attnscope.models.checkpoint import *
     from attnscope.models.cost import *

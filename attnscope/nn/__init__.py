@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from attnscope.doors import door_of
 
+# mypy: implicit-reexport
 if TYPE_CHECKING:
     from attnscope.nn.attention import Probe, attend, attend_by_sums, row_lse
     from attnscope.nn.block import Experts, additions_of, balances, through_reversible

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnscope.doors import door_of
 
+# mypy: implicit-reexport
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 

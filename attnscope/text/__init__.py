@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from attnscope.doors import door_of
 
+# mypy: implicit-reexport
 if TYPE_CHECKING:
     from attnscope.text.corpora import *
     from attnscope.text.examples import Example, is_held_out

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from attnscope.doors import door_of
 
+# mypy: implicit-reexport
 if TYPE_CHECKING:
     from attnscope.trace.check import SiteProof, SiteTensors, merge_proofs, prove, prove_again
     from attnscope.trace.pyramid import *

@@ -22,6 +22,7 @@ from attnscope.training.parts import mended_recipe
 from attnscope.training.recipe import Recipe, parse_recipe
 from attnscope.training.run import RunFolder
 
+# mypy: implicit-reexport
 if TYPE_CHECKING:
     from attnscope.training.batches import *
     from attnscope.training.beginning import begin, first_batch

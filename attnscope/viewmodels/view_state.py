@@ -19,10 +19,10 @@ HeadViewKind = Literal["heatmap", "lines", "picture", "inside"]
 Scale = Literal["fixed", "head", "row"]
 Theme = Literal["system", "light", "dark", "projector"]
 Side = Literal["source", "target"]
-Part = Literal[
+PagePart = Literal[
     "bars", "texts", "looks", "measures", "grid", "inspector", "answers", "list", "curves", "watch"
 ]
-PRESENTED_WITHOUT: frozenset[Part] = frozenset({"bars", "texts", "looks", "measures", "list"})
+PRESENTED_WITHOUT: frozenset[PagePart] = frozenset({"bars", "texts", "looks", "measures", "list"})
 """What is not data, and goes while the pages are presented."""
 
 SCALES: dict[Scale, str] = {
@@ -118,7 +118,7 @@ class ViewState:
     position: int = 0
     is_enlarged: bool = False
     is_presenting: bool = False
-    folded: frozenset[Part] = frozenset()
+    folded: frozenset[PagePart] = frozenset()
     """What a tour has folded away; see `hides`."""
     hovered_head: HeadRef | None = None
     picture_query: int = 0
@@ -216,11 +216,11 @@ class ViewState:
         """Show nothing but what is to be looked at, or everything again; nothing of it is remembered."""
         self._set("is_presenting", is_presenting, self.changed.folded)
 
-    def fold(self, parts: frozenset[Part]) -> None:
+    def fold(self, parts: frozenset[PagePart]) -> None:
         """Fold these parts away so that there is room for others; none: bring all of them back."""
         self._set("folded", parts, self.changed.folded)
 
-    def hides(self, part: Part) -> bool:
+    def hides(self, part: PagePart) -> bool:
         """Whether a part of a page must not be seen now."""
         return part in self.folded or (self.is_presenting and part in PRESENTED_WITHOUT)
 

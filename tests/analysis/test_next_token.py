@@ -10,7 +10,7 @@ from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 from attnscope import measure, measure_texts
 from attnscope.analysis import measure_heads
 from attnscope.records import Site
-from attnscope.viewmodels.session.head_measures import describe
+from attnscope.viewmodels.session import describe
 
 SELF = Site(stack="encoder", layer=0, n_heads=1, n_kv_heads=1)
 

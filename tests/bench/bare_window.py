@@ -14,7 +14,7 @@ def main() -> None:
     from attnscope.app import Program, make_application
     from attnscope.crash import CrashLog
     from attnscope.settings import Settings, StartOptions
-    from attnscope.viewmodels.view_state import Page
+    from attnscope.viewmodels import Page
     from bench.resident import own_bytes, resident_bytes
 
     make_application()

@@ -6,8 +6,7 @@ import numpy as np
 from PySide6.QtWidgets import QApplication, QCheckBox
 
 from attnscope.app import make_application
-from attnscope.viewmodels.training.run_curves import AXES, Axis, RunAxis, RunCurves
-from attnscope.viewmodels.training.runs_compared import ShownRun
+from attnscope.viewmodels.training import AXES, Axis, RunAxis, RunCurves, ShownRun
 from attnscope.widgets.form_parts import ChoiceButton
 from attnscope.widgets.training.curves_view import CurvesView
 from bench.frames import measure_frames, show_and_wait

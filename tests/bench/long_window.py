@@ -9,7 +9,7 @@ from attnscope.app import Program
 from attnscope.errors import UserError
 from attnscope.models import load
 from attnscope.nn import QuietProbe
-from attnscope.viewmodels.maps.map_tiles import MapTiles
+from attnscope.viewmodels.maps import MapTiles
 from attnscope.widgets.explore.street_map import StreetMap
 from bench.lag import LagProbe, lag_row
 from bench.long_model import N_TOKENS, long_files

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication
 
 from attnscope.app import Program
 from attnscope.errors import UserError
-from attnscope.viewmodels.view_state import Page
+from attnscope.viewmodels import Page
 from bench.child import told_by
 from bench.report import Measurement, NotRun, Row
 from bench.resident import UNTOLD, resident_bytes

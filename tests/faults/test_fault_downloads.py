@@ -12,7 +12,7 @@ from attnscope.models import open_named
 from attnscope.models.huggingface import library
 from attnscope.records import Failed, LoadModel, ShelfRow, ShelfShown, ShowShelf, on_this_machine, unlisted
 from attnscope.settings import Settings
-from attnscope.viewmodels.session.file import SavedSession, Setting, read_session, session_bytes
+from attnscope.viewmodels.session import SavedSession, Setting, read_session, session_bytes
 from attnscope.widgets.window.main_window import MainWindow
 from attnscope.widgets.window.shelf_dialog import ShelfDialog
 

@@ -70,8 +70,8 @@ from attnscope.training import (
     settled_precision,
     speed,
 )
-from attnscope.viewmodels.session.file import SavedSession, Setting, read_session, session_bytes
-from attnscope.viewmodels.training.sweeping import RECIPE_FILE, SweepWish, keep_wish, read_unfinished
+from attnscope.viewmodels.session import SavedSession, Setting, read_session, session_bytes
+from attnscope.viewmodels.training import RECIPE_FILE, SweepWish, keep_wish, read_unfinished
 
 pytestmark = pytest.mark.slow
 

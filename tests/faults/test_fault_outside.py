@@ -36,8 +36,8 @@ from attnscope.training import (
     read_recipe,
     read_writer,
 )
-from attnscope.viewmodels.session.file import read_session
-from attnscope.viewmodels.training.recipe_text import read_recipe_text
+from attnscope.viewmodels.session import read_session
+from attnscope.viewmodels.training import read_recipe_text
 
 has_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names, as Unix has them")
 

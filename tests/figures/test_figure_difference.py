@@ -32,7 +32,7 @@ from attnscope.figures import (
 )
 from attnscope.figures.views import GAP, difference_codes, difference_layout, paint_difference
 from attnscope.records import NO_GATES, DifferenceGrid, HeadMap, HeadRef, Site
-from attnscope.viewmodels.compare.difference import align_tokens, compare_maps
+from attnscope.viewmodels.compare import align_tokens, compare_maps
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 

@@ -27,7 +27,7 @@ from attnscope.figures import (
 )
 from attnscope.figures.views import VIEWS, HeadFigure, panels_figure, panels_of
 from attnscope.records import CellMap, Gates, GoldCell, HeadRef, MapTile, RemoveEdge, SelfCheck
-from attnscope.viewmodels.maps.aspect import Aspect
+from attnscope.viewmodels.maps import Aspect
 
 HEAD = HeadRef(stack="decoder", layer=1, head=0)
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnscope.figures import isolated, plain_piece, plain_text, short_path, shorten
-from attnscope.viewmodels.training.planning import trimmed_piece
+from attnscope.viewmodels.training import trimmed_piece
 
 
 @pytest.mark.parametrize(

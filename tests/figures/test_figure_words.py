@@ -23,7 +23,7 @@ from attnscope.figures import (
 )
 from attnscope.figures.views import footnote, lines_layout, natural_lines_height, panels_figure
 from attnscope.records import HeadMap, StrongEdges, Token, own_letters
-from attnscope.viewmodels.maps.map_tiles import condensed
+from attnscope.viewmodels.maps import condensed
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
 SVG = "{http://www.w3.org/2000/svg}"

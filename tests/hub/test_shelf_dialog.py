@@ -22,7 +22,7 @@ from attnscope.records import (
     typed_name,
     unlisted,
 )
-from attnscope.viewmodels.states import WorkState, watch_downloads
+from attnscope.viewmodels import WorkState, watch_downloads
 from attnscope.widgets.window.shelf_dialog import COLUMNS, ShelfDialog
 from attnscope.workers.fetch_desk import FetchDesk
 

@@ -16,8 +16,7 @@ from attnscope import labs
 from attnscope.cli.main import main
 from attnscope.errors import UserError
 from attnscope.labs import LABS, find_labs
-from attnscope.viewmodels.help_pages import read_help
-from attnscope.viewmodels.view_state import ViewState
+from attnscope.viewmodels import ViewState, read_help
 from attnscope.widgets.labs.lab_view import LabView
 from attnscope.widgets.labs.page import LabsPage, lab_offers
 

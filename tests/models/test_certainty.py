@@ -9,7 +9,7 @@ from tiny_models import SENTENCE, tiny_model
 import attnscope as at
 from attnscope.cli.main import main
 from attnscope.records import Comparison, Output
-from attnscope.viewmodels.compare.difference import certainty_text, unsure_text
+from attnscope.viewmodels.compare import certainty_text, unsure_text
 
 
 def _comparison(certainty: float | None) -> Comparison:

@@ -16,9 +16,9 @@ from attnscope import FigureOrigin, from_arrays
 from attnscope.figures import figure_file_bytes, figure_from_bytes, readout_names, what_to_keep
 from attnscope.records import NOT_WRITTEN, WriteSettings, row_labels
 from attnscope.trace import load_trace
-from attnscope.viewmodels.maps.aspect import Aspect, map_through
-from attnscope.viewmodels.session.file import session_from_bytes
-from attnscope.viewmodels.view_state import ViewState
+from attnscope.viewmodels import ViewState
+from attnscope.viewmodels.maps import Aspect, map_through
+from attnscope.viewmodels.session import session_from_bytes
 
 HEAD = ("cross", 1, 0)
 

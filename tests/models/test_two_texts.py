@@ -6,7 +6,7 @@ import hf_folders
 
 from attnscope.models import load
 from attnscope.trace import load_trace, save_trace
-from attnscope.viewmodels.maps.aspect import segments_of
+from attnscope.viewmodels.maps import segments_of
 
 
 def test_that_the_tokens_of_a_pair_know_their_text(tmp_path: Path) -> None:

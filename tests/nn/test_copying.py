@@ -32,8 +32,8 @@ from attnscope.nn import (
 from attnscope.records import HeadRef
 from attnscope.schemes.scores import SCORES
 from attnscope.training import Batch, first_batch, loss_sum, parse_recipe, prepare, scored_logits
-from attnscope.viewmodels.compare.difference import copied_text
-from attnscope.viewmodels.session.typed_text import text_notes
+from attnscope.viewmodels.compare import copied_text
+from attnscope.viewmodels.session import text_notes
 
 RECIPE = Path(__file__).parents[2] / "resources" / "recipes" / "reports.toml"
 

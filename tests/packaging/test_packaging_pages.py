@@ -16,7 +16,7 @@ import pytest
 import attnscope as at
 from attnscope.cli.main import COMMANDS, build_parser, main
 from attnscope.figures import ENDINGS
-from attnscope.viewmodels.session.file import ENDING
+from attnscope.viewmodels.session import ENDING
 from shipping import APP_ID, PACKAGING, debian, desktop, manual, program_version, shells
 
 MIME = "{http://www.freedesktop.org/standards/shared-mime-info}"

@@ -13,7 +13,7 @@ from attnscope.records import (
     is_self_attention,
     tokens_of_site,
 )
-from attnscope.viewmodels.view_state import sides_of
+from attnscope.viewmodels import sides_of
 
 SOURCE = Tokens(text="a b", tokens=(Token(id=4, piece="a"), Token(id=5, piece="b")), sentences=(1, 2))
 TARGET = Tokens(text="c", tokens=(Token(id=6, piece="c"),))

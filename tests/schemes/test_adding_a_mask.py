@@ -14,7 +14,7 @@ from attnscope.models import own_cost
 from attnscope.nn import ModelConfig
 from attnscope.schemes import masks, schemes_of
 from attnscope.schemes.masks import MASKS, Mask
-from attnscope.viewmodels.help_pages import read_help
+from attnscope.viewmodels import read_help
 
 HELP = Path(__file__).parents[2] / "resources" / "help"
 ADDED = """

@@ -12,7 +12,7 @@ from attnscope.models import BatchShape, activation_bytes
 from attnscope.nn import ModelConfig, build_own, count_parameters
 from attnscope.schemes import norms, schemes_of
 from attnscope.schemes.norms import NORMS, NormScheme
-from attnscope.viewmodels.help_pages import read_help
+from attnscope.viewmodels import read_help
 
 HELP = Path(__file__).parents[2] / "resources" / "help"
 ADDED = """

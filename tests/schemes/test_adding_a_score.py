@@ -19,7 +19,7 @@ from attnscope.models import BatchShape, activation_bytes, own_cost
 from attnscope.nn import ModelConfig, build_transformer, count_parameters
 from attnscope.schemes import schemes_of, scores
 from attnscope.schemes.scores import SCORES, Score
-from attnscope.viewmodels.help_pages import read_help
+from attnscope.viewmodels import read_help
 
 LAB = LABS["Kernel regression"]
 

@@ -21,7 +21,7 @@ from attnscope.training import (
     restore_tensors,
     tensors_of,
 )
-from attnscope.viewmodels.help_pages import read_help
+from attnscope.viewmodels import read_help
 
 RESOURCES = Path(__file__).parents[2] / "resources"
 ADDED = """

@@ -33,7 +33,7 @@ from attnscope.nn import (
 from attnscope.questions import QUESTIONS
 from attnscope.schemes.mixers import MIXERS
 from attnscope.training import Batch, loss_sum
-from attnscope.viewmodels.help_pages import read_help
+from attnscope.viewmodels import read_help
 
 HELP = Path(__file__).parents[2] / "resources" / "help"
 OTHERS = [name for name, mixer in MIXERS.items() if not mixer.is_attention]

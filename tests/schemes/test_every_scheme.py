@@ -20,7 +20,7 @@ from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
 from attnscope.trace import load_trace
 from attnscope.training import Batch, loss_sum
-from attnscope.viewmodels.help_pages import read_help
+from attnscope.viewmodels import read_help
 
 HELP = Path(__file__).parents[2] / "resources" / "help"
 FAMILIES = {"score": SCORES, "mask": MASKS, "position": POSITIONS}

@@ -20,7 +20,7 @@ from walk import PAGES
 
 from attnscope.app import Program
 from attnscope.records import MakeUniform, RemoveEdge
-from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels.session import Session
 
 pytestmark = [pytest.mark.qt, pytest.mark.slow]
 

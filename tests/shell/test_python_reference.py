@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import attnscope as at
-from attnscope.viewmodels.help_pages import MAX_BYTES, read_help
+from attnscope.viewmodels import MAX_BYTES, read_help
 
 CHECKOUT = Path(__file__).parents[2]
 _SPEC = importlib.util.spec_from_file_location(

@@ -19,7 +19,7 @@ from attnscope.errors import UserError
 from attnscope.paths import resources_folder
 from attnscope.records import Answer, NumberTable
 from attnscope.schemes import schemes_of
-from attnscope.viewmodels.help_pages import read_help
+from attnscope.viewmodels import read_help
 
 TEXT = ("--text", "the cat", "--target", "le chat")
 

@@ -22,8 +22,8 @@ from attnscope.analysis import corpus
 from attnscope.errors import UserError
 from attnscope.nn import ModelConfig, build_transformer
 from attnscope.records import HeadRef, LongMap, MapTile, Request, ShowTile, TileShown, Token
-from attnscope.viewmodels.maps.map_tiles import MapTiles
-from attnscope.viewmodels.query import Requests
+from attnscope.viewmodels import Requests
+from attnscope.viewmodels.maps import MapTiles
 from bench import (
     analysis,
     first_maps,

@@ -11,8 +11,8 @@ import pytest
 from attnscope import from_arrays
 from attnscope.cli.main import main
 from attnscope.records import Gates, HeadRef, MakeUniform
-from attnscope.viewmodels.compare.sides import SideWish
-from attnscope.viewmodels.session.scripts import ShownComparison, comparison_command, comparison_script
+from attnscope.viewmodels.compare import SideWish
+from attnscope.viewmodels.session import ShownComparison, comparison_command, comparison_script
 
 HEAD = HeadRef(stack="cross", layer=1, head=1)
 

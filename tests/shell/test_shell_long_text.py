@@ -9,7 +9,7 @@ from attnscope.app import Program
 from attnscope.cli.main import main
 from attnscope.crash import CrashLog
 from attnscope.settings import Settings, StartOptions
-from attnscope.viewmodels.maps.map_tiles import MapTiles
+from attnscope.viewmodels.maps import MapTiles
 from bench.long_model import long_text, write_long_model
 
 N_WORDS = 1_600

@@ -14,8 +14,7 @@ from attnscope.cli import main as cli
 from attnscope.errors import UserError
 from attnscope.figures import views
 from attnscope.paths import resources_folder
-from attnscope.viewmodels.help_pages import read_help
-from attnscope.viewmodels.view_state import ViewState
+from attnscope.viewmodels import ViewState, read_help
 from attnscope.widgets.export.dialog import ExportChoices
 from attnscope.widgets.export.figures_offered import offered_figures
 

@@ -11,7 +11,7 @@ import torch
 import attnscope
 from attnscope.cli.main import main
 from attnscope.records import HeadRef
-from attnscope.viewmodels.session.scripts import Shown, command_line, python_script
+from attnscope.viewmodels.session import Shown, command_line, python_script
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 
 from attnscope.cli.main import main
 from attnscope.records import Gates, HeadRef, MakeUniform, RemoveEdge
-from attnscope.viewmodels.maps.aspect import Aspect
-from attnscope.viewmodels.session.scripts import Shown, command_line, python_script
+from attnscope.viewmodels.maps import Aspect
+from attnscope.viewmodels.session import Shown, command_line, python_script
 
 
 def cross(layer: int, head: int) -> HeadRef:

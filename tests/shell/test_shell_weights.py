@@ -11,7 +11,7 @@ from tiny_models import tiny_model as made_tiny_model
 
 from attnscope.cli.main import main
 from attnscope.records import Token, TokenPair
-from attnscope.viewmodels.heads.tabs import readable_first
+from attnscope.viewmodels.heads import readable_first
 
 
 def test_that_a_heads_weights_are_printed_written_and_drawn(

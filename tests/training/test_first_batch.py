@@ -9,7 +9,7 @@ import pytest
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.training import Recipe, TrainingRun, first_batch, parse_recipe, prepare
-from attnscope.viewmodels.training.planning import batch_lines
+from attnscope.viewmodels.training import batch_lines
 
 RECIPES = Path(__file__).parents[2] / "resources" / "recipes"
 SMALL = {

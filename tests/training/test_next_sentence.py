@@ -28,7 +28,7 @@ from attnscope.training import (
     train,
     write_recipe,
 )
-from attnscope.viewmodels.compare.difference import follows_text
+from attnscope.viewmodels.compare import follows_text
 
 PAIRS = {"objective.kind": "masked", "objective.next_sentence": "true"}
 

@@ -25,7 +25,7 @@ from attnscope.training import (
     step_flops,
     write_recipe,
 )
-from attnscope.viewmodels.training.recipe_text import new_recipe, with_model, with_written_value
+from attnscope.viewmodels.training import new_recipe, with_model, with_written_value
 
 CPU = torch.device("cpu")
 TEXT = """

@@ -33,7 +33,7 @@ from attnscope.training import (
     usual_s,
     write_recipe,
 )
-from attnscope.viewmodels.training.planning import work_rows
+from attnscope.viewmodels.training import work_rows
 from attnscope.workers.engine import Engine
 
 CPU = torch.device("cpu")

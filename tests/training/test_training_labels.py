@@ -22,8 +22,7 @@ from attnscope.training import (
     train,
     write_recipe,
 )
-from attnscope.viewmodels.training.run_curves import RunAxis, RunCurves
-from attnscope.viewmodels.training.runs_compared import Drawing, ShownRun
+from attnscope.viewmodels.training import Drawing, RunAxis, RunCurves, ShownRun
 
 RECIPE = """
 [model]

@@ -7,7 +7,7 @@ import pytest
 from attnscope.counting import shell_line
 from attnscope.errors import LoadError, RecipeError
 from attnscope.training import Recipe, differences, parse_recipe, read_recipe, tables_of, write_recipe
-from attnscope.viewmodels.training.recipe_text import RecipeDraft, watched_head
+from attnscope.viewmodels.training import RecipeDraft, watched_head
 
 SMALL = '[data]\nkind = "task"\ntask = "copy"\n[objective]\nkind = "translation"\n[training]\nn_steps = 5\n'
 

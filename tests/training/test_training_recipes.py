@@ -14,7 +14,7 @@ from attnscope.records import Evaluated, Finished, Step, labelled_head
 from attnscope.text.tasks import make_task
 from attnscope.trace import load_traces
 from attnscope.training import parse_recipe, read_inspections, read_run, train
-from attnscope.viewmodels.training.recipe_text import watched_head, words_of_recipe
+from attnscope.viewmodels.training import watched_head, words_of_recipe
 
 RECIPES = sorted((resources_folder() / "recipes").glob("*.toml"), key=lambda path: path.stem)
 NAMES = {

@@ -9,7 +9,7 @@ from attnscope.models import load
 from attnscope.nn import sites_with_spans
 from attnscope.records import Evaluated
 from attnscope.training import parse_recipe, read_run, train
-from attnscope.viewmodels.training.run_curves import RunCurves
+from attnscope.viewmodels.training import RunCurves
 
 
 @pytest.mark.slow

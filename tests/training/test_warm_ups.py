@@ -43,8 +43,7 @@ from attnscope.training import (
     train,
     write_recipe,
 )
-from attnscope.viewmodels.training.planning import texts_words, tokens_words, work_rows
-from attnscope.viewmodels.training.run_curves import RunCurves
+from attnscope.viewmodels.training import RunCurves, texts_words, tokens_words, work_rows
 
 RECIPES = Path(__file__).parents[2] / "resources" / "recipes"
 BOTH = {

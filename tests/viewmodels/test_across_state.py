@@ -8,8 +8,7 @@ import pytest
 from session_samples import Desk, info, ref, state_of
 
 from attnscope.records import Failed, InfluenceRow, InfluenceShown, MakeUniform, ShowInfluence, StopWork
-from attnscope.viewmodels.causes import across_layers
-from attnscope.viewmodels.causes.across_layers import number_words, tip_words
+from attnscope.viewmodels.causes import across_layers, number_words, tip_words
 
 
 def watched() -> tuple[Desk, Any, list[ShowInfluence]]:

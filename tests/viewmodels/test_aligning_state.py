@@ -19,8 +19,8 @@ from attnscope.records import (
     ShowAlignment,
     Token,
 )
-from attnscope.viewmodels.maps.aspect import Aspect, cell_of_words
-from attnscope.viewmodels.session.head_measures import statement_of, with_alignment
+from attnscope.viewmodels.maps import Aspect, cell_of_words
+from attnscope.viewmodels.session import statement_of, with_alignment
 
 
 def opened() -> tuple[Desk, Any, list[ShowAlignment]]:

@@ -10,7 +10,7 @@ from session_samples import Desk, ref
 from attnscope.errors import UserError
 from attnscope.figures.views import weights_of_grid
 from attnscope.records import HeadMap, SelfCheck, Token, Tokens
-from attnscope.viewmodels.maps.aspect import (
+from attnscope.viewmodels.maps import (
     PLAIN,
     Aspect,
     blend_name,

@@ -22,12 +22,7 @@ from attnscope.records import (
     TextsPatched,
     Token,
 )
-from attnscope.viewmodels.causes.attribution_and_patching import (
-    counterpart,
-    end_of_change,
-    part_words,
-    refusal_of,
-)
+from attnscope.viewmodels.causes import counterpart, end_of_change, part_words, refusal_of
 
 ANSWER, OTHER = Token(id=6, piece="chat"), Token(id=7, piece="dort")
 PARTS = (

@@ -28,7 +28,7 @@ from attnscope.records import (
     on_slots,
     pooled_difference,
 )
-from attnscope.viewmodels.compare.difference import (
+from attnscope.viewmodels.compare import (
     WAYS,
     Way,
     align_stacks,

@@ -8,8 +8,7 @@ from session_samples import gates_off, ref
 
 from attnscope.errors import LoadError
 from attnscope.records import CompareTraces
-from attnscope.viewmodels.session.changes import Comparing
-from attnscope.viewmodels.session.file import SavedSession, session_bytes, session_from_bytes
+from attnscope.viewmodels.session import Comparing, SavedSession, session_bytes, session_from_bytes
 
 
 def chosen() -> CompareDesk:

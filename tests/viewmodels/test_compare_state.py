@@ -18,8 +18,8 @@ from attnscope.records import (
     ShowHeads,
     Token,
 )
-from attnscope.viewmodels.compare.difference import kl_words, most_apart, rows_of_both
-from attnscope.viewmodels.compare.sides import changes_words, companion, short_checkpoint
+from attnscope.viewmodels.compare import companion, kl_words, most_apart, rows_of_both
+from attnscope.viewmodels.session import changes_words, short_checkpoint
 
 
 def test_that_nothing_is_asked_for_before_the_page_is_looked_at() -> None:

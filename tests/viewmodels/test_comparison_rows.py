@@ -1,7 +1,7 @@
 """What is read off an output for the window: labels of tokens."""
 
 from attnscope.records import NOT_MEANT, Candidate, Comparison, Output, Prediction, Token
-from attnscope.viewmodels.compare.difference import labels_text, most_changed_position, token_labels
+from attnscope.viewmodels.compare import labels_text, most_changed_position, token_labels
 
 WORDS = tuple(Token(id=i, piece=piece) for i, piece in enumerate(("<s>", "the", "red", "lamp", ".")))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from figure_samples import head_map
 
-from attnscope.viewmodels.maps.aspect import even_words
+from attnscope.viewmodels.maps import even_words
 
 
 def shown(weights: np.ndarray):

@@ -3,8 +3,8 @@
 from session_samples import Desk
 
 from attnscope.records import Failed
-from attnscope.viewmodels.session.opening import open_and_explore
-from attnscope.viewmodels.view_state import ViewState
+from attnscope.viewmodels import ViewState
+from attnscope.viewmodels.session import open_and_explore
 
 
 def test_that_a_model_that_cannot_be_opened_turns_no_page() -> None:

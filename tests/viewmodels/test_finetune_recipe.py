@@ -9,7 +9,7 @@ from session_samples import info
 
 from attnscope.records import Sample
 from attnscope.training import parse_recipe
-from attnscope.viewmodels.training.recipe_text import finetune_recipe, why_not_finetune
+from attnscope.viewmodels.training import finetune_recipe, why_not_finetune
 
 TEXT = 'He said "no" \\ café 😀\t\x7f.'
 

@@ -8,7 +8,7 @@ from session_samples import Desk, states_of
 from told import names_told
 
 from attnscope.records import AttentionGraph, Failed, GraphEdge, GraphShown, ShowGraph
-from attnscope.viewmodels.causes.across_layers import node_words
+from attnscope.viewmodels.causes import node_words
 
 
 def watched() -> tuple[Desk, Any, Any, list[ShowGraph]]:

@@ -18,7 +18,7 @@ from attnscope.records import (
     WeightPart,
     WeightsShown,
 )
-from attnscope.viewmodels.heads.tabs import n_dimensions, sameness_words
+from attnscope.viewmodels.heads import n_dimensions, sameness_words
 
 SITE = Site(stack="encoder", layer=0, n_heads=2, n_kv_heads=2)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnscope.viewmodels.session.changes import Change, History, Setting
+from attnscope.viewmodels.session import Change, History, Setting
 
 
 def setting(text: str) -> Setting:

@@ -9,8 +9,8 @@ from session_samples import Desk, info, ref, state_of
 
 from attnscope.counting import short_words
 from attnscope.records import Failed, InsideShown, ShowInside, Token
-from attnscope.viewmodels.causes.inside import STEPS, rest_words, step_words, title_words
-from attnscope.viewmodels.maps.aspect import Aspect
+from attnscope.viewmodels.causes import STEPS, rest_words, step_words, title_words
+from attnscope.viewmodels.maps import Aspect
 
 
 def watched(form: str = "decoder") -> tuple[Desk, Any, list[ShowInside]]:

@@ -3,7 +3,7 @@
 from session_samples import Desk, ref
 
 from attnscope.records import MakeMean, MakeUniform, RemoveEdge
-from attnscope.viewmodels.session.changes import changes_counted, in_words, of_head, with_or_without, without
+from attnscope.viewmodels.session import changes_counted, in_words, of_head, with_or_without, without
 
 EDGE = RemoveEdge(head=ref(0, 1), query=1, key=2)
 UNIFORM = MakeUniform(head=ref(0, 1))

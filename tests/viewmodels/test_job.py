@@ -3,7 +3,7 @@
 import pytest
 
 from attnscope.records import Failed, ModelSaved, OpenRun, Progress, Reply, Request, StopWork
-from attnscope.viewmodels.query import Job, Requests
+from attnscope.viewmodels import Job, Requests
 
 REQUEST = OpenRun(number=0, folder="a")
 

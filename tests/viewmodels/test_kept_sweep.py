@@ -8,8 +8,8 @@ from attnscope.models import own_cost
 from attnscope.nn import count_parameters
 from attnscope.paths import resources_folder
 from attnscope.training import parse_recipe
+from attnscope.viewmodels.training import KEPT_SWEEP, fit_power_law, kept_sweep, scaling_points
 from attnscope.viewmodels.training import runs_compared as place
-from attnscope.viewmodels.training.runs_compared import KEPT_SWEEP, fit_power_law, kept_sweep, scaling_points
 
 WIDTHS = (8, 12, 16, 24, 32)
 

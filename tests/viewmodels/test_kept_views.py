@@ -8,8 +8,7 @@ import pytest
 from told import names_told
 
 from attnscope.viewmodels.labs.controls import LabControls
-from attnscope.viewmodels.session.changes import Setting, UndoStack
-from attnscope.viewmodels.session.file import (
+from attnscope.viewmodels.session import (
     MAX_NOTES,
     MAX_VIEW_NAME,
     MAX_VIEWS,
@@ -17,6 +16,8 @@ from attnscope.viewmodels.session.file import (
     KeptViews,
     LookSaved,
     SavedSession,
+    Setting,
+    UndoStack,
     name_of_view,
     session_bytes,
     session_from_bytes,

@@ -8,13 +8,13 @@ import pytest
 from session_samples import Desk, info
 
 from attnscope.records import Sample, Tokens
-from attnscope.viewmodels.session.opening import stage_of
-from attnscope.viewmodels.session.typed_text import (
+from attnscope.viewmodels.session import (
     begun_word,
     completions,
     edit_distance,
     is_foreign,
     nearest_words,
+    stage_of,
     text_notes,
     words_told,
 )

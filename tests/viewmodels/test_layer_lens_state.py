@@ -9,13 +9,7 @@ from session_samples import Desk, gates_off, ref, state_of
 from told import names_told
 
 from attnscope.records import Failed, LensShown, MakeUniform, ShowLens
-from attnscope.viewmodels.causes.across_layers import (
-    cell_sentences,
-    cell_share,
-    lens_cell_text,
-    level_name,
-    rows_name,
-)
+from attnscope.viewmodels.causes import cell_sentences, cell_share, lens_cell_text, level_name, rows_name
 
 
 def watched() -> tuple[Desk, Any, list[ShowLens]]:

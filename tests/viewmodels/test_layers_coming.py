@@ -6,9 +6,8 @@ from long_fakes import HEAD, long_map
 from session_samples import Desk, info, traced
 
 from attnscope.records import Failed, Progress, TraceText
-from attnscope.viewmodels.maps.map_tiles import MapTiles
-from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.states import WorkState, watch_session
+from attnscope.viewmodels import Requests, WorkState, watch_session
+from attnscope.viewmodels.maps import MapTiles
 
 
 class SlowDesk(Desk):

@@ -7,14 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnscope.viewmodels.maps.map_tiles import (
-    MAX_STEP_PX,
-    MapWindow,
-    mark_step,
-    ruler_marks,
-    widest_text,
-    window_on,
-)
+from attnscope.viewmodels.maps import MAX_STEP_PX, MapWindow, mark_step, ruler_marks, widest_text, window_on
 
 MILLION = 1_048_576
 

@@ -19,8 +19,8 @@ from attnscope.records import (
     StrongEdges,
     TileRequest,
 )
-from attnscope.viewmodels.maps.map_tiles import N_EDGES, MapTiles, part_of_tile
-from attnscope.viewmodels.query import Requests
+from attnscope.viewmodels import Requests
+from attnscope.viewmodels.maps import N_EDGES, MapTiles, part_of_tile
 
 
 class Desk:

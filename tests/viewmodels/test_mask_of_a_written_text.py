@@ -3,7 +3,7 @@
 from session_samples import Desk, traced
 
 from attnscope.records import TraceText
-from attnscope.viewmodels.session.masking import MaskState
+from attnscope.viewmodels.session import MaskState
 
 
 def test_that_a_written_text_of_another_length_leaves_the_mask_alone() -> None:

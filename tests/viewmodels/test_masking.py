@@ -7,9 +7,19 @@ import pytest
 from session_samples import Desk, info
 
 from attnscope.records import ModelLoaded, Token, UseMask, mask_of
-from attnscope.viewmodels.session.file import SavedSession, session_bytes, session_from_bytes
-from attnscope.viewmodels.session.masking import PRESETS, MaskState, graph_text, preset_cells, sentences_of
-from attnscope.viewmodels.session.scripts import Shown, command_line, python_script
+from attnscope.viewmodels.session import (
+    PRESETS,
+    MaskState,
+    SavedSession,
+    Shown,
+    command_line,
+    graph_text,
+    preset_cells,
+    python_script,
+    sentences_of,
+    session_bytes,
+    session_from_bytes,
+)
 
 
 def words(text):

@@ -28,9 +28,8 @@ from attnscope.records import (
     TraceText,
     TrainingNews,
 )
-from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.training.state import TrainingState
-from attnscope.viewmodels.training.watch import LIVE_INTERVAL_S
+from attnscope.viewmodels import Requests
+from attnscope.viewmodels.training import LIVE_INTERVAL_S, TrainingState
 
 sys.path.append(str(Path(__file__).parent))
 from training_fakes import Clock, started, steps, traced

@@ -1,6 +1,6 @@
 """The speed of a run: that of the last half minute, not of the whole run."""
 
-from attnscope.viewmodels.training.status import StepPace
+from attnscope.viewmodels.training import StepPace
 
 
 def test_that_the_speed_is_that_of_the_last_half_minute() -> None:

@@ -2,7 +2,7 @@
 
 import time
 
-from attnscope.viewmodels.palette import Item, find, match_item
+from attnscope.viewmodels import Item, find, match_item
 
 ITEMS = (
     Item(key="a", kind="action", title="Prune all but selected", keys="Ctrl+P"),

@@ -18,7 +18,7 @@ from attnscope.records import (
     ModelLoaded,
     StopWork,
 )
-from attnscope.viewmodels.heads.pruning import PointRef, grouped, pruning_label
+from attnscope.viewmodels.heads import PointRef, grouped, pruning_label
 from attnscope.widgets.heads.pruning_view import metric_words, taken_words
 
 

@@ -19,7 +19,7 @@ from attnscope.records import (
     SpeedChange,
     TryPruning,
 )
-from attnscope.viewmodels.heads.pruning import (
+from attnscope.viewmodels.heads import (
     folded_sentence,
     outcome_words,
     removed_by_site,

@@ -1,7 +1,7 @@
 """One question for what is looked at: asked once, the newest answer counts."""
 
 from attnscope.records import Failed, ModelSaved, OpenRun, Progress, Request
-from attnscope.viewmodels.query import Query, Requests
+from attnscope.viewmodels import Query, Requests
 
 
 def made() -> tuple[Query[ModelSaved], list[Request]]:

@@ -1,7 +1,7 @@
 """What was opened lately, each thing once."""
 
 from attnscope import paths
-from attnscope.viewmodels.session.opening import Recents
+from attnscope.viewmodels.session import Recents
 
 
 def test_that_a_model_of_the_program_is_listed_once_by_its_name() -> None:

@@ -6,7 +6,7 @@ import pytest
 from session_samples import info, ref
 
 from attnscope.records import Gates, RemoveEdge
-from attnscope.viewmodels.session.changes import Setting, possible
+from attnscope.viewmodels.session import Setting, possible
 
 CHANGES = {
     "text": "another",

@@ -3,8 +3,7 @@
 import pytest
 
 from attnscope.records import Failed, ModelSaved, Ready, Reply
-from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.states import MOST_PARTS, Replies
+from attnscope.viewmodels import MOST_PARTS, Replies, Requests
 
 READY = Ready(devices=("cpu",), demo_models=())
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from attnscope import paths
-from attnscope.viewmodels.training.recipe_text import RecipeDraft
-from attnscope.viewmodels.training.state import RunPlace
+from attnscope.viewmodels.training import RecipeDraft, RunPlace
 
 
 def test_that_a_chosen_folder_stays_but_for_the_one_of_the_run_that_is_shown(private_folders: Path) -> None:

@@ -28,19 +28,22 @@ from attnscope.records import (
     RunWriter,
     Step,
 )
-from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.training.planning import rate_words
-from attnscope.viewmodels.training.recipe_text import (
+from attnscope.viewmodels import Requests
+from attnscope.viewmodels.training import (
+    Drawing,
+    RunRow,
+    TrainingState,
     csv_of_table,
     differing_keys,
     is_match,
+    lines_of,
+    rate_words,
     settings_of,
+    sorted_rows,
     take_preset,
+    value_at,
     with_model,
 )
-from attnscope.viewmodels.training.runs_compared import Drawing, lines_of, value_at
-from attnscope.viewmodels.training.runs_list import RunRow, sorted_rows
-from attnscope.viewmodels.training.state import TrainingState
 
 sys.path.append(str(Path(__file__).parent))
 from training_fakes import Clock, plan, started, steps

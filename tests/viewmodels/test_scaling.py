@@ -7,14 +7,14 @@ import pytest
 
 from attnscope.figures import scaling_charts
 from attnscope.records import RunLines, RunSummary
-from attnscope.viewmodels.training.recipe_text import without_shared_parts
-from attnscope.viewmodels.training.runs_compared import (
+from attnscope.viewmodels.training import (
     SCALES,
     PowerLaw,
     Scale,
     fit_power_law,
     published_law,
     scaling_points,
+    without_shared_parts,
 )
 
 

@@ -8,7 +8,8 @@ from session_samples import Desk, head_map, ref, tokens
 
 from attnscope.figures import NO_DATA, NOT_ALLOWED, codes_from_grid
 from attnscope.records import HeadMap, Site, SiteGrid, Token
-from attnscope.viewmodels.maps.aspect import (
+from attnscope.viewmodels import ViewState
+from attnscope.viewmodels.maps import (
     BLOCKS,
     Aspect,
     Block,
@@ -17,7 +18,6 @@ from attnscope.viewmodels.maps.aspect import (
     map_through,
     segments_of,
 )
-from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.actions import has_two_texts
 from attnscope.widgets.command_palette import choice_offers
 

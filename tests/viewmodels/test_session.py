@@ -24,7 +24,7 @@ from attnscope.records import (
     Site,
     TrainingNews,
 )
-from attnscope.viewmodels.session.changes import Setting
+from attnscope.viewmodels.session import Setting
 
 
 def test_that_a_loaded_model_is_traced_on_its_first_sample():

@@ -10,13 +10,14 @@ from session_samples import Desk, gates_off, ref
 from attnscope import paths
 from attnscope.errors import LoadError
 from attnscope.records import CopyPattern, RemoveEdge
-from attnscope.viewmodels.maps.aspect import Aspect
-from attnscope.viewmodels.session.changes import Setting, every_head
-from attnscope.viewmodels.session.file import (
+from attnscope.viewmodels.maps import Aspect
+from attnscope.viewmodels.session import (
     MAX_BYTES,
     KeptView,
     LookSaved,
     SavedSession,
+    Setting,
+    every_head,
     read_session,
     session_bytes,
     session_from_bytes,

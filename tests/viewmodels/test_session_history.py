@@ -6,8 +6,7 @@ import pytest
 from session_samples import Desk, gates_off, info, ref
 
 from attnscope.records import NO_GATES, Gates, HeadRef, ModelLoaded
-from attnscope.viewmodels.session.changes import Change, Comparing, Setting, SideChoice
-from attnscope.viewmodels.session.typed_text import is_written_over
+from attnscope.viewmodels.session import Change, Comparing, Setting, SideChoice, is_written_over
 from attnscope.widgets.window.main_window import unseen_words
 
 OTHER = Comparing(second=SideChoice(text="x"))

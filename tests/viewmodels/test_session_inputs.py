@@ -6,9 +6,8 @@ import pytest
 from session_samples import SAMPLES, Desk, info
 
 from attnscope.records import LoadModel, ModelLoaded, Sample
-from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.session.opening import stage_of
-from attnscope.viewmodels.session.state import Session
+from attnscope.viewmodels import Requests
+from attnscope.viewmodels.session import Session, stage_of
 
 
 def opened(reads: str, text: str, *, samples: tuple[Sample, ...] = ()) -> Session:

@@ -23,7 +23,8 @@ from attnscope.records import (
     Tokens,
     told_apart,
 )
-from attnscope.viewmodels.compare.difference import (
+from attnscope.viewmodels import Cell, Highlight, ViewState, sides_of
+from attnscope.viewmodels.compare import (
     candidate_rows,
     kind_words,
     kl_text,
@@ -31,17 +32,18 @@ from attnscope.viewmodels.compare.difference import (
     rows_of_both,
     text_difference,
 )
-from attnscope.viewmodels.session.head_measures import (
+from attnscope.viewmodels.session import (
+    MAX_CHARACTERS,
+    clean_typed,
     describe,
     describe_head,
     first_choice,
     measures_shown,
     resting_words,
+    stage_of,
     striking_head,
+    text_notes,
 )
-from attnscope.viewmodels.session.opening import stage_of
-from attnscope.viewmodels.session.typed_text import MAX_CHARACTERS, clean_typed, text_notes
-from attnscope.viewmodels.view_state import Cell, Highlight, ViewState, sides_of
 
 
 def test_that_lone_surrogates_are_replaced_and_counted():

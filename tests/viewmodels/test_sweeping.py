@@ -12,12 +12,11 @@ import pytest
 from attnscope import paths
 from attnscope.errors import RecipeError, UserError
 from attnscope.records import OpenRuns, Request
-from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.states import WorkState, watch_sweep
-from attnscope.viewmodels.training.state import TrainingState
-from attnscope.viewmodels.training.sweeping import (
+from attnscope.viewmodels import Requests, WorkState, watch_sweep
+from attnscope.viewmodels.training import (
     SweepState,
     SweepWish,
+    TrainingState,
     best_of,
     keep_wish,
     share_made,

@@ -4,7 +4,7 @@ import pytest
 
 from attnscope.errors import LoadError
 from attnscope.records import Gates, HeadRef
-from attnscope.viewmodels.tours.tours import Claim, read_tours, tour_from_toml
+from attnscope.viewmodels.tours import Claim, read_tours, tour_from_toml
 
 _HEAD = 'title = "A"\ntheme = "b"\norder = 1\n'
 _STEP = '[[step]]\ntitle = "One"\ntext = "See {weight}."\n'

@@ -7,8 +7,7 @@ import pytest
 from session_samples import Desk, measures, ref
 
 from attnscope.records import HeadMap, Token
-from attnscope.viewmodels.tours.touring import number_named
-from attnscope.viewmodels.tours.tours import Spot
+from attnscope.viewmodels.tours import Spot, number_named
 
 PIECES = ("<s>", "the", "cat", "the", "dog", "the", "cat")
 IDS = (0, 1, 2, 1, 3, 1, 2)

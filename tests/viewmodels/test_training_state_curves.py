@@ -4,16 +4,17 @@ import numpy as np
 import pytest
 
 from attnscope.records import Evaluated, Finished, Saved, Started, Step
-from attnscope.viewmodels.training.run_curves import (
+from attnscope.viewmodels.training import (
     CurveData,
     RunAxis,
     RunCurves,
+    ShownRun,
+    curves_of,
     decimated,
     extreme_indices,
     running_mean,
     sampled,
 )
-from attnscope.viewmodels.training.runs_compared import ShownRun, curves_of
 
 
 def ramp(n: int) -> np.ndarray:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from attnscope.errors import LoadError
-from attnscope.viewmodels.training.recipe_text import (
+from attnscope.viewmodels.training import (
     RecipeDraft,
     check_recipe_text,
     line_of_value,

@@ -24,9 +24,8 @@ from attnscope.records import (
     TrainingNews,
 )
 from attnscope.training import SchedulePart
-from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.training.state import TrainingState
-from attnscope.viewmodels.training.status import StepPace
+from attnscope.viewmodels import Requests
+from attnscope.viewmodels.training import StepPace, TrainingState
 from attnscope.widgets.training.run_panel import DEFAULT_SCHEDULE, DEFAULT_WARMUP, longer_words
 
 

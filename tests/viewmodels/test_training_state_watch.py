@@ -24,9 +24,14 @@ from attnscope.records import (
     TrainingNews,
     Watched,
 )
-from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.training.state import TrainingState
-from attnscope.viewmodels.training.watch import LIVE_INTERVAL_S, PLAY_INTERVAL_S, telling_head, telling_stack
+from attnscope.viewmodels import Requests
+from attnscope.viewmodels.training import (
+    LIVE_INTERVAL_S,
+    PLAY_INTERVAL_S,
+    TrainingState,
+    telling_head,
+    telling_stack,
+)
 
 RECIPE = '[[watch]]\ntext = "the cat sat"\n'
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from session_samples import Desk, info, ref, states_of, traced
 
 from attnscope.records import Failed, Traced, TraceText
-from attnscope.viewmodels.maps.aspect import sides_of_site, with_room
+from attnscope.viewmodels.maps import sides_of_site, with_room
 
 
 class WritingDesk(Desk):

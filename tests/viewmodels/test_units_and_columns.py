@@ -20,7 +20,7 @@ from attnscope.records import (
     MetricName,
     ModelLoaded,
 )
-from attnscope.viewmodels.session.head_measures import cell_tip, estimate_text
+from attnscope.viewmodels.session import cell_tip, estimate_text
 
 
 @pytest.mark.parametrize(

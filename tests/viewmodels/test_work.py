@@ -20,7 +20,7 @@ from attnscope.records import (
     Request,
     StopWork,
 )
-from attnscope.viewmodels.states import WorkState, experiment_jobs, watch_heads, watch_session
+from attnscope.viewmodels import WorkState, experiment_jobs, watch_heads, watch_session
 from attnscope.widgets.window.bars import WorkLine
 
 

@@ -6,7 +6,7 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures import SMALL_PX, font
 from attnscope.records import Token
-from attnscope.viewmodels.compare.difference import CandidateRow
+from attnscope.viewmodels.compare import CandidateRow
 from attnscope.widgets.explore.output_panel import CandidateTable
 
 pytestmark = pytest.mark.qt

@@ -10,7 +10,7 @@ from session_samples import info, ref
 
 from attnscope.figures import DARK, is_fitted
 from attnscope.records import Failed
-from attnscope.viewmodels.view_state import ViewState
+from attnscope.viewmodels import ViewState
 from attnscope.widgets.compare.page import (
     ALIKE_BUT_OFF,
     ComparePage,

@@ -10,11 +10,9 @@ from session_samples import SAMPLES, Desk, info, ref, states_of, tokens, traced
 
 from attnscope.figures import DARK
 from attnscope.records import NO_GATES, Answer, NumberTable, Sample, Site, Tokens, tokens_of_site
-from attnscope.viewmodels.compare.difference import Segment
-from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.session.state import Session, SessionChanges
-from attnscope.viewmodels.session.typed_text import TypedText, text_notes
-from attnscope.viewmodels.view_state import Highlight, ViewState
+from attnscope.viewmodels import Highlight, Requests, ViewState
+from attnscope.viewmodels.compare import Segment
+from attnscope.viewmodels.session import Session, SessionChanges, TypedText, text_notes
 from attnscope.widgets.explore.ask_panel import AnswerView
 from attnscope.widgets.explore.inspector import GateControl
 from attnscope.widgets.explore.output_panel import DifferenceLabel

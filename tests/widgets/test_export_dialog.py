@@ -14,7 +14,7 @@ from attnscope.errors import LoadError
 from attnscope.figures import ENDINGS, read_figure_file, save, suggested_name
 from attnscope.figures.views import LabFigure, PanelsFigure
 from attnscope.records import LoadModel, SaveModel
-from attnscope.viewmodels.view_state import ViewState
+from attnscope.viewmodels import ViewState
 from attnscope.widgets.export.dialog import ExportDialog, KeptChoices
 from attnscope.widgets.export.figures_offered import current_figure, offered_figures
 from attnscope.widgets.window.commands import Commands, FigureCommands

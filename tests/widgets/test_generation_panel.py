@@ -9,7 +9,7 @@ from session_samples import states_of
 
 from attnscope.figures import COLOUR_MAPS, DARK, LIGHT, contrast
 from attnscope.records import Candidate, Failed, Token, WriteSettings
-from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight, ViewState
+from attnscope.viewmodels import NO_HIGHLIGHT, Highlight, ViewState
 from attnscope.widgets.explore.generation_panel import (
     _INKS,
     AlternativeTable,

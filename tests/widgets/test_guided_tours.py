@@ -11,8 +11,7 @@ from attnscope.app import Program
 from attnscope.crash import CrashLog
 from attnscope.paths import resources_folder
 from attnscope.settings import Settings, StartOptions
-from attnscope.viewmodels.tours.touring import NUMBERS
-from attnscope.viewmodels.tours.tours import read_tours
+from attnscope.viewmodels.tours import NUMBERS, read_tours
 
 pytestmark = pytest.mark.qt
 TOURS = read_tours(resources_folder() / "tours")

@@ -6,8 +6,8 @@ from session_samples import Desk, ref
 
 from attnscope.figures import weight_text
 from attnscope.records import MakeUniform, RemoveEdge
-from attnscope.viewmodels.session.changes import knocked_out
-from attnscope.viewmodels.view_state import Cell
+from attnscope.viewmodels import Cell
+from attnscope.viewmodels.session import knocked_out
 from attnscope.widgets.explore.head_panel import head_menu
 from attnscope.widgets.explore.head_view import HeadView
 from attnscope.widgets.explore.inspector import ChangeList, HeadInspector

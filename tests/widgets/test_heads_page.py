@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures import DARK
 from attnscope.records import CardShown, HeadCard, MeasureHeads, MeasuringNews, ShowCard, TellingText
-from attnscope.viewmodels.session.opening import Placeholder
+from attnscope.viewmodels.session import Placeholder
 from attnscope.widgets.heads.page import HeadsPage, bar_shares
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.map_widget import StateCard

@@ -15,16 +15,16 @@ from attnscope.labs import LABS
 from attnscope.paths import resources_folder
 from attnscope.questions import QUESTIONS
 from attnscope.records import CORPUS_MEASURES
-from attnscope.viewmodels.help_pages import (
+from attnscope.viewmodels import (
     HELP_OF_DIALOGS,
     HELP_OF_VIEWS,
+    Page,
     find_in_help,
     heading_slug,
     help_name,
     read_help,
 )
-from attnscope.viewmodels.tours.tours import read_tours
-from attnscope.viewmodels.view_state import Page
+from attnscope.viewmodels.tours import read_tours
 
 HELP = resources_folder() / "help"
 PAGES = {page.name: page for page in read_help(HELP)}

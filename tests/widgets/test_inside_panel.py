@@ -15,8 +15,8 @@ from attnscope import Caption
 from attnscope.figures import DARK, LIGHT, render, suggested_name
 from attnscope.figures.views import MAX_PLAIN, InsideFigure, InsidePart, inside_layout, pooled
 from attnscope.records import InsideShown, ShowInside
-from attnscope.viewmodels.causes.inside import STEPS
-from attnscope.viewmodels.view_state import ViewState
+from attnscope.viewmodels import ViewState
+from attnscope.viewmodels.causes import STEPS
 from attnscope.widgets.explore.head_panel import HeadPanel
 from attnscope.widgets.theme import apply_theme
 

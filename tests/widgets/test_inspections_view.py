@@ -17,16 +17,16 @@ from attnscope.records import (
     Request,
     ShowInspections,
 )
-from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.session.opening import Recents
-from attnscope.viewmodels.training.run_curves import (
+from attnscope.viewmodels import Requests
+from attnscope.viewmodels.session import Recents
+from attnscope.viewmodels.training import (
     InspectionsState,
+    SweepState,
+    TrainingState,
     nearest_step,
     still_shares,
     typical_updates,
 )
-from attnscope.viewmodels.training.state import TrainingState
-from attnscope.viewmodels.training.sweeping import SweepState
 from attnscope.widgets.training.page import INSIDE, TrainingPage
 
 N_BINS = len(UPDATE_BINS) - 1

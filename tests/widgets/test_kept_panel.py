@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QStackedWidget, QWidget
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, info, ref
 
-from attnscope.viewmodels.session.file import read_session
+from attnscope.viewmodels.session import read_session
 from attnscope.widgets.window.edge_panels import KeptLine, RightEdge
 from attnscope.widgets.window.main_window import MainWindow
 

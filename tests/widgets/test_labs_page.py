@@ -16,9 +16,8 @@ from attnscope.labs import LABS, LabEntry
 from attnscope.labs.cost import MEASURED, CostPoint
 from attnscope.records import ExperimentNews, GradientCurve, GradientFinding, Request, RunExperiment, StopWork
 from attnscope.settings import Settings
-from attnscope.viewmodels.session.file import LookSaved
-from attnscope.viewmodels.states import LabStates
-from attnscope.viewmodels.view_state import ViewState, page_named
+from attnscope.viewmodels import LabStates, ViewState, page_named
+from attnscope.viewmodels.session import LookSaved
 from attnscope.widgets.form_parts import JumpSlider
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.labs.lab_view import LabView

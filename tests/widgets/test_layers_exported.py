@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from session_samples import Desk, info, ref
 
-from attnscope.viewmodels.view_state import ViewState
+from attnscope.viewmodels import ViewState
 from attnscope.widgets.export.figures_offered import offered_figures
 
 

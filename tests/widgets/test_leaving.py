@@ -24,10 +24,9 @@ from attnscope.records import (
     TrainingEvent,
     TrainingNews,
 )
-from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.session.opening import Recents
-from attnscope.viewmodels.training.state import TrainingState
-from attnscope.viewmodels.training.sweeping import SweepWish
+from attnscope.viewmodels import Requests
+from attnscope.viewmodels.session import Recents
+from attnscope.viewmodels.training import SweepWish, TrainingState
 from attnscope.widgets.training.run_panel import LastRunButton, RunPanel
 
 pytestmark = pytest.mark.qt

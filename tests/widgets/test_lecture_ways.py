@@ -14,8 +14,7 @@ from attnscope.kept_models import kept_names
 from attnscope.records import InspectionsShown, OpenRuns, Ready, RunsOpened, ShowInspections, StartTraining
 from attnscope.settings import Settings, StartOptions
 from attnscope.training import InspectionsReader, RunsReader
-from attnscope.viewmodels.palette import find
-from attnscope.viewmodels.view_state import Page
+from attnscope.viewmodels import Page, find
 from attnscope.widgets.labs.page import lab_offers
 from attnscope.widgets.training.page import INSIDE
 from attnscope.widgets.training.watch_panel import WatchPanel

@@ -21,7 +21,7 @@ from attnscope.errors import UserError
 from attnscope.figures import DARK, LIGHT, contrast
 from attnscope.records import Failed, LoadModel, Ready
 from attnscope.settings import Settings, settings_from_json, settings_to_json
-from attnscope.viewmodels.view_state import THEME_NAMES
+from attnscope.viewmodels import THEME_NAMES
 from attnscope.widgets.actions import ACTIONS
 from attnscope.widgets.export.dialog import ExportDialog
 from attnscope.widgets.theme import stylesheet

@@ -9,9 +9,8 @@ from session_samples import Desk, info
 
 from attnscope.paths import resources_folder
 from attnscope.records import UseMask, mask_of
-from attnscope.viewmodels.session.changes import in_words
-from attnscope.viewmodels.session.masking import MaskState
-from attnscope.viewmodels.view_state import ViewState
+from attnscope.viewmodels import ViewState
+from attnscope.viewmodels.session import MaskState, in_words
 from attnscope.widgets.explore.inspector import ChangeList
 from attnscope.widgets.explore.output_panel import OutputPanel
 

@@ -6,7 +6,7 @@ import pytest
 from session_samples import Desk, info, traced
 
 from attnscope.records import Failed, OutputWritten, TraceText
-from attnscope.viewmodels.view_state import ViewState
+from attnscope.viewmodels import ViewState
 from attnscope.widgets.explore.output_panel import OutputPanel
 from attnscope.widgets.labels import PlainLabel
 

@@ -33,8 +33,8 @@ from attnscope.figures.views import (
 )
 from attnscope.models.huggingface import Preparation, prepared_pixels, seen_pixels
 from attnscope.records import HeadMap, HeadRef, Picture, PictureShown, ShowPicture, Token
-from attnscope.viewmodels.session.scripts import scripts_now
-from attnscope.viewmodels.view_state import ViewState
+from attnscope.viewmodels import ViewState
+from attnscope.viewmodels.session import scripts_now
 from attnscope.widgets.explore.head_panel import HeadPanel
 
 pytestmark = pytest.mark.qt

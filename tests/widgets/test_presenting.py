@@ -21,7 +21,7 @@ from attnscope.figures import (
 )
 from attnscope.paths import resources_folder
 from attnscope.settings import Settings
-from attnscope.viewmodels.session.head_measures import MEASURES
+from attnscope.viewmodels.session import MEASURES
 from attnscope.widgets.explore.inspector import names_px
 from attnscope.widgets.token_chips import ROW_PX
 from attnscope.widgets.window.main_window import MainWindow

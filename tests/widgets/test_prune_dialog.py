@@ -16,7 +16,7 @@ from attnscope.records import (
     SavePruned,
     TryPruning,
 )
-from attnscope.viewmodels.view_state import ViewState
+from attnscope.viewmodels import ViewState
 from attnscope.widgets.heads.pruning import PruneDialog
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.window.commands import Commands

@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures import DARK
 from attnscope.records import CurvesNews, MeasureCurves
-from attnscope.viewmodels.heads.pruning import PointRef
+from attnscope.viewmodels.heads import PointRef
 from attnscope.widgets.heads.pruning import PruningPage
 from attnscope.widgets.theme import apply_theme
 

@@ -12,7 +12,7 @@ from session_samples import Desk, lab_states, state_of, tokens
 from attnscope.figures import LIGHT, paint_chart
 from attnscope.labs import LABS
 from attnscope.records import Chart, Series, TokenizerRow, TokenizersNews
-from attnscope.viewmodels.view_state import ViewState
+from attnscope.viewmodels import ViewState
 from attnscope.widgets.charts import LabPlot
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.labs.lab_view import LabView

@@ -8,10 +8,8 @@ from session_samples import Desk, info, ref, states_of
 
 from attnscope.records import NO_GATES, LoadModel, Sample
 from attnscope.settings import Settings
-from attnscope.viewmodels.session.file import read_session
-from attnscope.viewmodels.session.masking import MaskState
-from attnscope.viewmodels.session.scripts import scripts_now
-from attnscope.viewmodels.view_state import ViewState
+from attnscope.viewmodels import ViewState
+from attnscope.viewmodels.session import MaskState, read_session, scripts_now
 from attnscope.widgets.explore.grid import GridView
 from attnscope.widgets.explore.head_panel import head_menu
 from attnscope.widgets.explore.inspector import ChangeList, GateControl, HeadInspector

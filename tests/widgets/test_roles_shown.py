@@ -12,7 +12,7 @@ from session_samples import Desk, ref, state_of, states_of
 
 from attnscope.figures import caption_lines
 from attnscope.records import Findings, HeadRef, HeadsMeasured, ModelLoaded
-from attnscope.viewmodels.view_state import ViewState
+from attnscope.viewmodels import ViewState
 from attnscope.widgets.command_palette import head_offers
 from attnscope.widgets.explore.grid import GridPanel, switch_rect
 from attnscope.widgets.explore.page import ExplorePage

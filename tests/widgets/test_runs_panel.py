@@ -25,10 +25,9 @@ from attnscope.records import (
     SiteGrid,
     TraceText,
 )
-from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.session.opening import Recents
-from attnscope.viewmodels.training.state import TrainingState
-from attnscope.viewmodels.training.sweeping import SweepState
+from attnscope.viewmodels import Requests
+from attnscope.viewmodels.session import Recents
+from attnscope.viewmodels.training import SweepState, TrainingState
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.theme import apply_theme, palette_for
 from attnscope.widgets.training.page import SCALING, TrainingPage

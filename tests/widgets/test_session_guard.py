@@ -7,9 +7,8 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, ref
 
-from attnscope.viewmodels.session.file import LookSaved, read_session
-from attnscope.viewmodels.session.opening import Recents
-from attnscope.viewmodels.view_state import ViewState
+from attnscope.viewmodels import ViewState
+from attnscope.viewmodels.session import LookSaved, Recents, read_session
 from attnscope.widgets.window.session_files import Answer, SessionFiles
 
 pytestmark = pytest.mark.qt

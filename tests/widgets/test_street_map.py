@@ -13,9 +13,8 @@ from attnscope import Caption
 from attnscope.figures import DARK, LIGHT, MapPart, MapStyle, lut, render
 from attnscope.figures.views import HeadFigure
 from attnscope.records import CellReading, ShowTile, TileRequest, Token
-from attnscope.viewmodels.maps.map_tiles import MapTiles, MapWindow
-from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.view_state import Highlight
+from attnscope.viewmodels import Highlight, Requests
+from attnscope.viewmodels.maps import MapTiles, MapWindow
 from attnscope.widgets.explore.street_map import StreetMap, map_title, reading_words
 from attnscope.widgets.theme import apply_theme
 from attnscope.widgets.token_chips import MAX_CHIPS, TokenStrip

@@ -7,12 +7,12 @@ import pytest
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
-from attnscope.viewmodels.session.opening import Recents
+from attnscope.viewmodels.session import Recents
 
 sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
 from test_sweeping import Desk
 
-from attnscope.viewmodels.training.sweeping import SweepWish
+from attnscope.viewmodels.training import SweepWish
 from attnscope.widgets.labels import PlainLabel
 from attnscope.widgets.training.run_panel import RunPanel
 from attnscope.widgets.training.runs_panel import SweepDialog, SweepLine

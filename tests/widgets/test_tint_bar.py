@@ -5,7 +5,7 @@ from curve_samples import HEADS, CurvesDesk, importance
 from pytestqt.qtbot import QtBot
 
 from attnscope.figures import DARK, LIGHT, ramp_colour
-from attnscope.viewmodels.view_state import ViewState
+from attnscope.viewmodels import ViewState
 from attnscope.widgets.explore.grid import GridPanel
 from attnscope.widgets.theme import apply_theme
 

@@ -53,11 +53,9 @@ from attnscope.records import (
     TrainingEvent,
     TrainingNews,
 )
-from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.session.opening import Recents
-from attnscope.viewmodels.training.state import TrainingState
-from attnscope.viewmodels.training.status import IDLE
-from attnscope.viewmodels.training.sweeping import SweepState
+from attnscope.viewmodels import Requests
+from attnscope.viewmodels.session import Recents
+from attnscope.viewmodels.training import IDLE, SweepState, TrainingState
 from attnscope.widgets.line_plot import Line, LinePlot, spread
 from attnscope.widgets.theme import apply_theme
 from attnscope.widgets.training.curves_view import CurvesView

@@ -9,8 +9,8 @@ from pytestqt.qtbot import QtBot
 from training_fakes import traced
 
 from attnscope.records import HeadMap, HeadRef, Picture, Request, Token, TraceText
-from attnscope.viewmodels.query import Requests
-from attnscope.viewmodels.training.state import TrainingState
+from attnscope.viewmodels import Requests
+from attnscope.viewmodels.training import TrainingState
 from attnscope.widgets.explore.head_view import PictureView
 from attnscope.widgets.training.watch_panel import WatchPanel
 

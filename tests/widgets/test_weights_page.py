@@ -29,7 +29,7 @@ from attnscope.records import (
     WeightsNews,
     WeightsShown,
 )
-from attnscope.viewmodels.heads.tabs import sameness_words
+from attnscope.viewmodels.heads import sameness_words
 from attnscope.widgets.heads.tabs import WeightsPage
 from attnscope.widgets.theme import apply_theme
 

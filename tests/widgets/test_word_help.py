@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QMenu
 from session_samples import Desk, info, traced
 
 from attnscope.records import ModelLoaded, Token, Tokens
-from attnscope.viewmodels.view_state import ViewState
+from attnscope.viewmodels import ViewState
 from attnscope.widgets.explore.text_bar import TextBar
 
 pytestmark = pytest.mark.qt

@@ -15,9 +15,9 @@ from attnscope.errors import LoadError
 from attnscope.figures import type_px
 from attnscope.records import Failed, LoadModel, ModelInfo, OpenText, Ready
 from attnscope.settings import Settings, settings_from_json, settings_to_json
-from attnscope.viewmodels.maps.aspect import BLENDS, HIDDEN, OVERS, PLAIN, Aspect
-from attnscope.viewmodels.session.file import read_session
-from attnscope.viewmodels.view_state import COLOUR_MAP_NAMES, LINES, SCALES, THEME_NAMES
+from attnscope.viewmodels import COLOUR_MAP_NAMES, LINES, SCALES, THEME_NAMES
+from attnscope.viewmodels.maps import BLENDS, HIDDEN, OVERS, PLAIN, Aspect
+from attnscope.viewmodels.session import read_session
 from attnscope.widgets.form_parts import JumpSlider
 from attnscope.widgets.window.main_window import MainWindow
 from attnscope.widgets.window.session_files import find_moved_model, kind_of_path

@@ -21,7 +21,7 @@ from attnscope.records import (
     TracesCompared,
     TraceText,
 )
-from attnscope.viewmodels.compare.difference import align_stacks, pair_answers
+from attnscope.viewmodels.compare import align_stacks, pair_answers
 from attnscope.workers.engine import Engine
 from attnscope.workers.mailbox import Mailbox
 

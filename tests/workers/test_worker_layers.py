@@ -18,7 +18,7 @@ from attnscope.records import (
     Traced,
     TraceText,
 )
-from attnscope.viewmodels.maps.aspect import long_map_of
+from attnscope.viewmodels.maps import long_map_of
 from attnscope.workers import serve_views
 from attnscope.workers.engine import Engine
 from attnscope.workers.serve_tiles import TileServer

@@ -21,7 +21,7 @@ from attnscope.records import (
     TraceText,
     TryPruning,
 )
-from attnscope.viewmodels.states import WorkState, watch_pages, watch_session
+from attnscope.viewmodels import WorkState, watch_pages, watch_session
 from attnscope.workers.engine import Engine
 from attnscope.workers.threads import WorkerThread, build_engine
 

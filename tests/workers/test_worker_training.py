@@ -27,7 +27,7 @@ from attnscope.records import (
 )
 from attnscope.shapes import drawn_picture
 from attnscope.training import parse_recipe
-from attnscope.viewmodels.compare.difference import token_labels
+from attnscope.viewmodels.compare import token_labels
 from attnscope.workers.engine import Engine, TrainingJob
 
 RECIPE = """

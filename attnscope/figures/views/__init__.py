@@ -6,6 +6,7 @@ from attnscope.doors import door_of
 from attnscope.figures.spec import FigureSpec
 from attnscope.schemes import classes_of
 
+# mypy: implicit-reexport
 if TYPE_CHECKING:
     from attnscope.figures.views.checklist import checklist_point
     from attnscope.figures.views.difference import GAP, difference_codes, difference_layout, paint_difference

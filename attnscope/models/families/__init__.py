@@ -11,6 +11,7 @@ from attnscope.doors import door_of
 from attnscope.models.families.family import Family
 from attnscope.schemes import schemes_of
 
+# mypy: implicit-reexport
 if TYPE_CHECKING:
     from attnscope.models.families.family import *
     from attnscope.models.families.longformer import lay_windows

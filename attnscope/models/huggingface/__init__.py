@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from attnscope.doors import door_of
 
+# mypy: implicit-reexport
 if TYPE_CHECKING:
     from attnscope.models.huggingface.anatomy import is_norm, norm_form
     from attnscope.models.huggingface.config import column_labels, licence_of, read_special_ids

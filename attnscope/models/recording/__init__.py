@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from attnscope.doors import door_of
 
+# mypy: implicit-reexport
 if TYPE_CHECKING:
     from attnscope.models.recording.arrays import from_arrays
     from attnscope.models.recording.joining import SharedKeys

@@ -34,7 +34,7 @@ from attnscope.viewmodels.session.changes import (
 from attnscope.viewmodels.session.opening import Recents
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import States
-from attnscope.viewmodels.view_state import Page, Part, ViewState
+from attnscope.viewmodels.view_state import Page, PagePart, ViewState
 from attnscope.widgets.actions import allow, build_actions, connect_actions
 from attnscope.widgets.compare.page import compare_handlers
 from attnscope.widgets.explore.ask_panel import ask_offers
@@ -301,7 +301,7 @@ def stamp_of(folder: Path | None) -> Stamp:
 def fold_with_view(view: ViewState, bars: tuple[QWidget, ...], pages: Pages) -> None:
     """Let bars and parts of Compare, of Labs and of Train hide themselves as the view says."""
     compare = pages.compare
-    parts: dict[Part, tuple[QWidget, ...]] = {
+    parts: dict[PagePart, tuple[QWidget, ...]] = {
         "bars": bars,
         "texts": (*compare.sides, compare.swap_button),
         "looks": (compare.way, compare.limit, *compare.order_buttons.values(), compare.all_stacks),

@@ -27,7 +27,7 @@ from attnscope.viewmodels.training.recipe_text import (
     read_recipe_text,
     words_of_recipe,
 )
-from attnscope.viewmodels.view_state import Page, Part, ViewState
+from attnscope.viewmodels.view_state import Page, PagePart, ViewState
 from attnscope.widgets.command_palette import Offer
 from attnscope.widgets.form_parts import FormulaLabel, SideTabs, column, row
 from attnscope.widgets.labels import PlainLabel, ground, tool_button, when
@@ -42,7 +42,7 @@ from attnscope.widgets.window.pages import Pages
 LEAST_PX, _AROUND_PX, _SLACK_PX, _TWO_HALVES_PX = 300, 80, 16, 800
 """The height that what is pointed at has at least; what stands around a picture in its panel; how much higher
 the tour's bar may become for its words; from which the curves and the maps of Train have room both."""
-_HALVES: Mapping[Point | None, Part] = {"watch": "curves", "run-curves": "watch"}
+_HALVES: Mapping[Point | None, PagePart] = {"watch": "curves", "run-curves": "watch"}
 """What goes on Train for what is pointed at."""
 _HEADS: frozenset[Point] = frozenset({"head", "steps", "query"})
 _TEXTS: frozenset[Point] = frozenset({"text", "tokens"})
@@ -113,13 +113,13 @@ class WindowPlaces:
             case _:
                 self._view.fold(frozenset())
 
-    def _folded(self, point: Point) -> frozenset[Part]:
+    def _folded(self, point: Point) -> frozenset[PagePart]:
         """What must go so that the part pointed at has `LEAST_PX` of height."""
         explore, centre = self._pages.explore, self._pages.parentWidget()
         layout = centre.layout() if centre is not None else None
         if layout is not None:
             layout.activate()  # the tour's bar may have come just now
-        room, folded = explore.height(), set[Part]()
+        room, folded = explore.height(), set[PagePart]()
         bars = explore.text_bar.sizeHint().height() + explore.aspect_bar.sizeHint().height()
         if point not in _TEXTS and room - bars - round(type_px(_AROUND_PX)) < LEAST_PX:
             folded |= {"texts", "looks", "grid"} if point in _HEADS else {"texts", "looks"}
