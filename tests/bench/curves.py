@@ -7,8 +7,8 @@ from PySide6.QtWidgets import QApplication, QCheckBox
 
 from attnscope.app import make_application
 from attnscope.viewmodels.training import AXES, Axis, RunAxis, RunCurves, ShownRun
-from attnscope.widgets.form_parts import ChoiceButton
-from attnscope.widgets.training.curves_view import CurvesView
+from attnscope.widgets import ChoiceButton
+from attnscope.widgets.training import CurvesView
 from bench.frames import measure_frames, show_and_wait
 from bench.report import Measurement
 

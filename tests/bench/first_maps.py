@@ -14,7 +14,7 @@ import torch
 from attnscope.app import make_application
 from attnscope.records import NO_GATES, Token, Tokens
 from attnscope.trace import TextRecord, Trace, TraceProbe
-from attnscope.widgets.explore.grid import GridView
+from attnscope.widgets.explore import GridView
 from bench.frames import show_and_wait
 from bench.ratios import time_ratios
 from bench.report import NotRun, Row, median_of, percentile

@@ -6,7 +6,7 @@ import numpy as np
 
 from attnscope.app import make_application
 from attnscope.records import Site, SiteGrid
-from attnscope.widgets.explore.grid import GridView
+from attnscope.widgets.explore import GridView
 from bench.frames import circle, measure_frames, move_to, press, release, show_and_wait, turn_wheel
 from bench.report import Measurement
 

@@ -7,7 +7,7 @@ from PySide6.QtCore import QPointF
 
 from attnscope.app import make_application
 from attnscope.records import HeadMap, HeadRef, Token
-from attnscope.widgets.explore.head_view import LinesView
+from attnscope.widgets.explore import LinesView
 from bench.frames import circle, measure_frames, move_to, press, release, show_and_wait, turn_wheel
 from bench.report import Measurement
 

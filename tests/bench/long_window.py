@@ -10,7 +10,7 @@ from attnscope.errors import UserError
 from attnscope.models import load
 from attnscope.nn import QuietProbe
 from attnscope.viewmodels.maps import MapTiles
-from attnscope.widgets.explore.street_map import StreetMap
+from attnscope.widgets.explore import StreetMap
 from bench.lag import LagProbe, lag_row
 from bench.long_model import N_TOKENS, long_files
 from bench.report import Measurement, worst_of

@@ -19,8 +19,7 @@ from attnscope import Caption, figure
 from attnscope.errors import SaveError, UserError
 from attnscope.figures import MapStyle, export, safe_cell
 from attnscope.records import Gates, HeadMap, HeadRef, Site, SiteGrid
-from attnscope.widgets.explore.grid import GridView
-from attnscope.widgets.explore.head_view import HeadView, LinesView
+from attnscope.widgets.explore import GridView, HeadView, LinesView
 from attnscope.widgets.window import commands
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]

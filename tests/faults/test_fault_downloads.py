@@ -13,8 +13,7 @@ from attnscope.models.huggingface import library
 from attnscope.records import Failed, LoadModel, ShelfRow, ShelfShown, ShowShelf, on_this_machine, unlisted
 from attnscope.settings import Settings
 from attnscope.viewmodels.session import SavedSession, Setting, read_session, session_bytes
-from attnscope.widgets.window.main_window import MainWindow
-from attnscope.widgets.window.shelf_dialog import ShelfDialog
+from attnscope.widgets.window import MainWindow, ShelfDialog
 
 _FIGURE = {"format": 1, "holds": "question", "model": {"source": "hf:owner/name"}, "text": "a text"}
 

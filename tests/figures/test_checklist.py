@@ -14,7 +14,7 @@ from attnscope.cli.main import main
 from attnscope.figures.views import checklist_point
 from attnscope.records import PositionCheck, PositionsShown
 from attnscope.schemes.positions import POSITIONS
-from attnscope.widgets.positions.page import PositionsPage
+from attnscope.widgets.positions import PositionsPage
 
 CHECKS = {check.name: check for check in position_checks()}
 IN_SCORES = ("rotary", "t5", "alibi", "shaw", "kerple", "transformer-xl")

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from attnscope.figures import set_formula
-from attnscope.widgets.form_parts import FormulaLabel, column
+from attnscope.widgets import FormulaLabel, column
 
 pytestmark = pytest.mark.qt
 

@@ -14,7 +14,7 @@ from attnscope.cli.main import main
 from attnscope.errors import UserError
 from attnscope.figures.views import VIEWS
 from attnscope.records import PositionsShown
-from attnscope.widgets.positions.page import PositionsPage
+from attnscope.widgets.positions import PositionsPage
 
 WAVES = VIEWS["waves"]
 

@@ -23,7 +23,7 @@ from attnscope.records import (
     unlisted,
 )
 from attnscope.viewmodels import WorkState, watch_downloads
-from attnscope.widgets.window.shelf_dialog import COLUMNS, ShelfDialog
+from attnscope.widgets.window import COLUMNS, ShelfDialog
 from attnscope.workers.fetch_desk import FetchDesk
 
 pytestmark = pytest.mark.qt

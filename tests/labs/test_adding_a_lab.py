@@ -17,8 +17,7 @@ from attnscope.cli.main import main
 from attnscope.errors import UserError
 from attnscope.labs import LABS, find_labs
 from attnscope.viewmodels import ViewState, read_help
-from attnscope.widgets.labs.lab_view import LabView
-from attnscope.widgets.labs.page import LabsPage, lab_offers
+from attnscope.widgets.labs import LabsPage, LabView, lab_offers
 
 pytestmark = pytest.mark.qt
 HELP = Path(__file__).parents[2] / "resources" / "help"

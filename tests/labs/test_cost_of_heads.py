@@ -109,7 +109,7 @@ def test_that_every_number_of_heads_is_measured() -> None:
 
 @pytest.mark.qt
 def test_that_the_window_measures_in_a_thread_and_anew_for_other_sizes(qtbot) -> None:
-    from attnscope.widgets.labs.measured import CostMeter, make_heads_view
+    from attnscope.widgets.labs import CostMeter, make_heads_view
 
     asked: list[tuple[int, int]] = []
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from attnscope.fields import fields_of
 from attnscope.labs import LABS
-from attnscope.widgets.labs.page import make_lab
+from attnscope.widgets.labs import make_lab
 
 LAB = LABS["Norms over axes"]
 

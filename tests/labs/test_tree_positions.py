@@ -241,7 +241,7 @@ def test_that_a_click_chooses_a_word() -> None:
 
 @pytest.mark.qt
 def test_that_the_button_opens_a_file_and_says_what_is_wrong_with_it(qtbot, tmp_path: Path) -> None:
-    from attnscope.widgets.labs.lab_view import ControlRow
+    from attnscope.widgets.labs import ControlRow
 
     good, bad = tmp_path / "good.conllu", tmp_path / "bad.conllu"
     good.write_text(conllu([1, -1]), encoding="utf-8")

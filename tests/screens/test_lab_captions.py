@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.app import Program
 from attnscope.labs import LABS, Lab
-from attnscope.widgets.labs.lab_view import LabView
+from attnscope.widgets.labs import LabView
 
 pytestmark = [pytest.mark.qt, pytest.mark.slow]
 

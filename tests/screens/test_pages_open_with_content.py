@@ -6,7 +6,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from attnscope.app import Program
-from attnscope.widgets.map_widget import StateCard
+from attnscope.widgets import StateCard
 
 pytestmark = [pytest.mark.qt, pytest.mark.slow]
 

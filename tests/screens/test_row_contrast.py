@@ -22,12 +22,10 @@ from row_contrast import contrasts, luminance, menu_contrasts, shown_cells
 from walk import PAGES, dialogs
 
 from attnscope.app import Program
-from attnscope.widgets.labels import PlainLabel
-from attnscope.widgets.labs.tokenizers_view import TokenizersView
-from attnscope.widgets.theme import apply_theme, palette_for
-from attnscope.widgets.training.recipe_editor import CostDialog
-from attnscope.widgets.training.runs_panel import SweepDialog
-from attnscope.widgets.window.edge_panels import RightEdge
+from attnscope.widgets import PlainLabel, apply_theme, palette_for
+from attnscope.widgets.labs import TokenizersView
+from attnscope.widgets.training import CostDialog, SweepDialog
+from attnscope.widgets.window import RightEdge
 
 pytestmark = [pytest.mark.qt, pytest.mark.slow]
 

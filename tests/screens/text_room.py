@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.widgets.labels import ElidedLabel
+from attnscope.widgets import ElidedLabel
 
 SLACK_PX = 1
 _Needed = tuple[int, int, QRect]

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from attnscope.app import Program
 from attnscope.crash import CrashLog
 from attnscope.settings import Settings, StartOptions
-from attnscope.widgets.labs.measured import MeasuringThread
+from attnscope.widgets.labs import MeasuringThread
 
 WALK = """
 import sys, threading, time

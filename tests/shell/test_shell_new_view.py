@@ -15,8 +15,7 @@ from attnscope.errors import UserError
 from attnscope.figures import views
 from attnscope.paths import resources_folder
 from attnscope.viewmodels import ViewState, read_help
-from attnscope.widgets.export.dialog import ExportChoices
-from attnscope.widgets.export.figures_offered import offered_figures
+from attnscope.widgets.export import ExportChoices, offered_figures
 
 VIEW = '''
     """How much weight each key gets from all queries together."""

@@ -3,8 +3,7 @@
 from generation_samples import HEAD, WORDS, WritingDesk, tree, written_tokens
 
 from attnscope.records import WRITTEN_TRACE, Failed, HeadsShown, ShowHeads, WriteSettings
-from attnscope.widgets.explore.beam_view import place_nodes
-from attnscope.widgets.explore.generation_panel import place_of_chosen, tree_sentence, writing_summary
+from attnscope.widgets.explore import place_nodes, place_of_chosen, tree_sentence, writing_summary
 
 
 def test_that_a_wish_to_write_captures_text_gates_and_heads():

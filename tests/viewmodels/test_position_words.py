@@ -3,7 +3,7 @@
 import numpy as np
 
 from attnscope.records import PositionTable
-from attnscope.widgets.positions.page import position_point
+from attnscope.widgets.positions import position_point
 
 
 def table(

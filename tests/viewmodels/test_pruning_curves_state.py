@@ -19,7 +19,7 @@ from attnscope.records import (
     StopWork,
 )
 from attnscope.viewmodels.heads import PointRef, grouped, pruning_label
-from attnscope.widgets.heads.pruning_view import metric_words, taken_words
+from attnscope.widgets.heads import metric_words, taken_words
 
 
 @pytest.fixture

@@ -18,8 +18,7 @@ from attnscope.viewmodels.maps import (
     map_through,
     segments_of,
 )
-from attnscope.widgets.actions import has_two_texts
-from attnscope.widgets.command_palette import choice_offers
+from attnscope.widgets import choice_offers, has_two_texts
 
 SEP = Token(id=3, piece="[SEP]", is_special=True)
 CLS = Token(id=2, piece="[CLS]", is_special=True)

@@ -7,7 +7,7 @@ from session_samples import Desk, gates_off, info, ref
 
 from attnscope.records import NO_GATES, Gates, HeadRef, ModelLoaded
 from attnscope.viewmodels.session import Change, Comparing, Setting, SideChoice, is_written_over
-from attnscope.widgets.window.main_window import unseen_words
+from attnscope.widgets.window import unseen_words
 
 OTHER = Comparing(second=SideChoice(text="x"))
 

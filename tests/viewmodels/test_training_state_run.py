@@ -26,7 +26,7 @@ from attnscope.records import (
 from attnscope.training import SchedulePart
 from attnscope.viewmodels import Requests
 from attnscope.viewmodels.training import StepPace, TrainingState
-from attnscope.widgets.training.run_panel import DEFAULT_SCHEDULE, DEFAULT_WARMUP, longer_words
+from attnscope.widgets.training import DEFAULT_SCHEDULE, DEFAULT_WARMUP, longer_words
 
 
 class Desk:

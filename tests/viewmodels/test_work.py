@@ -21,7 +21,7 @@ from attnscope.records import (
     StopWork,
 )
 from attnscope.viewmodels import WorkState, experiment_jobs, watch_heads, watch_session
-from attnscope.widgets.window.bars import WorkLine
+from attnscope.widgets.window import WorkLine
 
 
 class Bench:

@@ -12,8 +12,8 @@ from session_samples import Desk, states_of
 from attnscope.figures import DARK, LIGHT
 from attnscope.records import METHODS, GraphShown, InfluenceRow, InfluenceShown, ShowGraph, ShowInfluence
 from attnscope.viewmodels import States
-from attnscope.widgets.causes.across_view import AcrossPanel
-from attnscope.widgets.theme import apply_theme
+from attnscope.widgets import apply_theme
+from attnscope.widgets.causes import AcrossPanel
 
 pytestmark = pytest.mark.qt
 

@@ -13,8 +13,7 @@ from session_samples import Desk, head_map, info, ref, state_of, tokens
 from attnscope.figures import BASE_PT, FigureSpec, MapPart, part_layout, part_rect, render
 from attnscope.figures.views import HeadFigure
 from attnscope.records import AlignmentShown, GoldCell, MapTile, ShowAlignment
-from attnscope.widgets.explore.head_panel import AlignmentBar
-from attnscope.widgets.explore.head_view import HeadView
+from attnscope.widgets.explore import AlignmentBar, HeadView
 
 pytestmark = pytest.mark.qt
 

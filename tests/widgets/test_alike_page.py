@@ -18,9 +18,8 @@ from attnscope.records import (
     ModelLoaded,
     StopWork,
 )
-from attnscope.widgets.heads.page import SHARE_ROLE
-from attnscope.widgets.heads.tabs import AlikePage
-from attnscope.widgets.theme import apply_theme
+from attnscope.widgets import apply_theme
+from attnscope.widgets.heads import SHARE_ROLE, AlikePage
 
 pytestmark = pytest.mark.qt
 SHOWN = HEADS[:4]

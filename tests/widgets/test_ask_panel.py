@@ -13,9 +13,10 @@ from session_samples import Desk
 from attnscope.fields import line, number, one_of, switch
 from attnscope.questions import QUESTIONS, Question
 from attnscope.records import Answer, Answered, Ask, CellMap, Chart, Failed, NumberTable, Series
-from attnscope.widgets.explore.ask_panel import AskPanel, _WalkedEdit, ask_offers
-from attnscope.widgets.form_parts import ChoiceButton
-from attnscope.widgets.labs.cells_and_tables import TextTable
+from attnscope.widgets import ChoiceButton
+from attnscope.widgets.explore import AskPanel, ask_offers
+from attnscope.widgets.explore.ask_panel import _WalkedEdit
+from attnscope.widgets.labs import TextTable
 
 pytestmark = pytest.mark.qt
 

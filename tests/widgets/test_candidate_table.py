@@ -7,7 +7,7 @@ from pytestqt.qtbot import QtBot
 from attnscope.figures import SMALL_PX, font
 from attnscope.records import Token
 from attnscope.viewmodels.compare import CandidateRow
-from attnscope.widgets.explore.output_panel import CandidateTable
+from attnscope.widgets.explore import CandidateTable
 
 pytestmark = pytest.mark.qt
 

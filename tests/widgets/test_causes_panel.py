@@ -21,8 +21,8 @@ from attnscope.records import (
     TextsPatched,
     Token,
 )
-from attnscope.widgets.causes.causes_view import CausesPanel
-from attnscope.widgets.theme import apply_theme
+from attnscope.widgets import apply_theme
+from attnscope.widgets.causes import CausesPanel
 
 pytestmark = pytest.mark.qt
 ANSWER, OTHER = Token(id=6, piece="chat"), Token(id=7, piece="dort")

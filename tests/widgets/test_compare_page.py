@@ -11,6 +11,7 @@ from session_samples import info, ref
 from attnscope.figures import DARK, is_fitted
 from attnscope.records import Failed
 from attnscope.viewmodels import ViewState
+from attnscope.widgets import apply_theme
 from attnscope.widgets.compare.page import (
     ALIKE_BUT_OFF,
     ComparePage,
@@ -18,7 +19,6 @@ from attnscope.widgets.compare.page import (
     compare_handlers,
     heads_off,
 )
-from attnscope.widgets.theme import apply_theme
 
 pytestmark = pytest.mark.qt
 

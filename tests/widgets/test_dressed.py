@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from attnscope.figures import DARK, LIGHT, PROJECTOR, Palette
-from attnscope.widgets.theme import Dressed, apply_theme, theme_of
+from attnscope.widgets import Dressed, apply_theme, theme_of
 
 pytestmark = pytest.mark.qt
 

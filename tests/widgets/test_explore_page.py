@@ -13,13 +13,16 @@ from attnscope.records import NO_GATES, Answer, NumberTable, Sample, Site, Token
 from attnscope.viewmodels import Highlight, Requests, ViewState
 from attnscope.viewmodels.compare import Segment
 from attnscope.viewmodels.session import Session, SessionChanges, TypedText, text_notes
-from attnscope.widgets.explore.ask_panel import AnswerView
-from attnscope.widgets.explore.inspector import GateControl
-from attnscope.widgets.explore.output_panel import DifferenceLabel
-from attnscope.widgets.explore.page import ExplorePage
-from attnscope.widgets.explore.text_bar import MOST_TYPED, TextBar
-from attnscope.widgets.labs.cells_and_tables import TextTable
-from attnscope.widgets.theme import apply_theme
+from attnscope.widgets import apply_theme
+from attnscope.widgets.explore import (
+    MOST_TYPED,
+    AnswerView,
+    DifferenceLabel,
+    ExplorePage,
+    GateControl,
+    TextBar,
+)
+from attnscope.widgets.labs import TextTable
 
 pytestmark = pytest.mark.qt
 

@@ -15,10 +15,8 @@ from attnscope.figures import ENDINGS, read_figure_file, save, suggested_name
 from attnscope.figures.views import LabFigure, PanelsFigure
 from attnscope.records import LoadModel, SaveModel
 from attnscope.viewmodels import ViewState
-from attnscope.widgets.export.dialog import ExportDialog, KeptChoices
-from attnscope.widgets.export.figures_offered import current_figure, offered_figures
-from attnscope.widgets.window.commands import Commands, FigureCommands
-from attnscope.widgets.window.session_files import kind_of_path, open_figure_file
+from attnscope.widgets.export import ExportDialog, KeptChoices, current_figure, offered_figures
+from attnscope.widgets.window import Commands, FigureCommands, kind_of_path, open_figure_file
 
 pytestmark = pytest.mark.qt
 

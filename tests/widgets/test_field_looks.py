@@ -6,8 +6,7 @@ from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QLineEdit, QToolButton,
 from pytestqt.qtbot import QtBot
 
 from attnscope.figures import palette
-from attnscope.widgets.form_parts import inset_text
-from attnscope.widgets.theme import apply_theme
+from attnscope.widgets import apply_theme, inset_text
 
 pytestmark = pytest.mark.qt
 

@@ -13,7 +13,7 @@ from attnscope import paths
 from attnscope.files import replace_folder
 from attnscope.records import SaveModel
 from attnscope.viewmodels.training import existing_folder, find_folder
-from attnscope.widgets.dialogs import FolderDialog, ask_new_folder
+from attnscope.widgets import FolderDialog, ask_new_folder
 
 pytestmark = pytest.mark.qt
 

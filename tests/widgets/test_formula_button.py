@@ -6,10 +6,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QMenu, QWidgetAction
 
 from attnscope.figures import parse_formula
+from attnscope.widgets import FormulaButton, FormulaLabel, NamedFormula, PlainLabel
 from attnscope.widgets.causes import across_view, causes_view
 from attnscope.widgets.explore import generation_panel
-from attnscope.widgets.form_parts import FormulaButton, FormulaLabel, NamedFormula
-from attnscope.widgets.labels import PlainLabel
 
 EVERY = [
     *across_view._SAID["table"],

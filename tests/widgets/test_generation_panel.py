@@ -10,14 +10,9 @@ from session_samples import states_of
 from attnscope.figures import COLOUR_MAPS, DARK, LIGHT, contrast
 from attnscope.records import Candidate, Failed, Token, WriteSettings
 from attnscope.viewmodels import NO_HIGHLIGHT, Highlight, ViewState
-from attnscope.widgets.explore.generation_panel import (
-    _INKS,
-    AlternativeTable,
-    GenerationPanel,
-    probability_colour,
-)
-from attnscope.widgets.explore.page import ExplorePage
-from attnscope.widgets.theme import apply_theme
+from attnscope.widgets import apply_theme
+from attnscope.widgets.explore import AlternativeTable, ExplorePage, GenerationPanel, probability_colour
+from attnscope.widgets.explore.generation_panel import _INKS
 
 pytestmark = pytest.mark.qt
 

@@ -8,8 +8,8 @@ from pytestqt.qtbot import QtBot
 from session_samples import Desk, ref, states_of
 
 from attnscope.settings import Settings
-from attnscope.widgets.actions import ACTIONS
-from attnscope.widgets.window.main_window import MainWindow
+from attnscope.widgets import ACTIONS
+from attnscope.widgets.window import MainWindow
 
 pytestmark = pytest.mark.qt
 

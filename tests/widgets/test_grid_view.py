@@ -8,8 +8,8 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures import DARK, LIGHT
 from attnscope.records import Gates, HeadRef
-from attnscope.widgets.explore.grid import GridView, switch_rect
-from attnscope.widgets.theme import apply_theme
+from attnscope.widgets import apply_theme
+from attnscope.widgets.explore import GridView, switch_rect
 
 pytestmark = pytest.mark.qt
 CTRL = Qt.KeyboardModifier.ControlModifier

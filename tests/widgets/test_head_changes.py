@@ -8,9 +8,7 @@ from attnscope.figures import weight_text
 from attnscope.records import MakeUniform, RemoveEdge
 from attnscope.viewmodels import Cell
 from attnscope.viewmodels.session import knocked_out
-from attnscope.widgets.explore.head_panel import head_menu
-from attnscope.widgets.explore.head_view import HeadView
-from attnscope.widgets.explore.inspector import ChangeList, HeadInspector
+from attnscope.widgets.explore import ChangeList, HeadInspector, HeadView, head_menu
 
 pytestmark = pytest.mark.qt
 

@@ -8,8 +8,8 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from pytestqt.qtbot import QtBot
 
 from attnscope.figures import DARK, MapStyle
-from attnscope.widgets.explore.head_view import HeadView
-from attnscope.widgets.theme import apply_theme
+from attnscope.widgets import apply_theme
+from attnscope.widgets.explore import HeadView
 
 pytestmark = pytest.mark.qt
 LEFT = Qt.MouseButton.LeftButton

@@ -13,10 +13,8 @@ from pytestqt.qtbot import QtBot
 from attnscope.figures import DARK
 from attnscope.records import CardShown, HeadCard, MeasureHeads, MeasuringNews, ShowCard, TellingText
 from attnscope.viewmodels.session import Placeholder
-from attnscope.widgets.heads.page import HeadsPage, bar_shares
-from attnscope.widgets.labels import PlainLabel
-from attnscope.widgets.map_widget import StateCard
-from attnscope.widgets.theme import apply_theme
+from attnscope.widgets import PlainLabel, StateCard, apply_theme
+from attnscope.widgets.heads import HeadsPage, bar_shares
 
 pytestmark = pytest.mark.qt
 

@@ -17,8 +17,8 @@ from attnscope.figures.views import MAX_PLAIN, InsideFigure, InsidePart, inside_
 from attnscope.records import InsideShown, ShowInside
 from attnscope.viewmodels import ViewState
 from attnscope.viewmodels.causes import STEPS
-from attnscope.widgets.explore.head_panel import HeadPanel
-from attnscope.widgets.theme import apply_theme
+from attnscope.widgets import apply_theme
+from attnscope.widgets.explore import HeadPanel
 
 pytestmark = pytest.mark.qt
 

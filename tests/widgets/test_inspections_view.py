@@ -27,7 +27,7 @@ from attnscope.viewmodels.training import (
     still_shares,
     typical_updates,
 )
-from attnscope.widgets.training.page import INSIDE, TrainingPage
+from attnscope.widgets.training import INSIDE, TrainingPage
 
 N_BINS = len(UPDATE_BINS) - 1
 

@@ -10,8 +10,7 @@ from pytestqt.qtbot import QtBot
 from session_samples import Desk, info, ref
 
 from attnscope.viewmodels.session import read_session
-from attnscope.widgets.window.edge_panels import KeptLine, RightEdge
-from attnscope.widgets.window.main_window import MainWindow
+from attnscope.widgets.window import KeptLine, MainWindow, RightEdge
 
 pytestmark = pytest.mark.qt
 

@@ -18,13 +18,9 @@ from attnscope.records import ExperimentNews, GradientCurve, GradientFinding, Re
 from attnscope.settings import Settings
 from attnscope.viewmodels import LabStates, ViewState, page_named
 from attnscope.viewmodels.session import LookSaved
-from attnscope.widgets.form_parts import JumpSlider
-from attnscope.widgets.labels import PlainLabel
-from attnscope.widgets.labs.lab_view import LabView
-from attnscope.widgets.labs.measured import CostMeter, make_cost_view
-from attnscope.widgets.labs.page import LabsPage, lab_offers, make_lab
-from attnscope.widgets.theme import apply_theme
-from attnscope.widgets.window.main_window import MainWindow
+from attnscope.widgets import JumpSlider, PlainLabel, apply_theme
+from attnscope.widgets.labs import CostMeter, LabsPage, LabView, lab_offers, make_cost_view, make_lab
+from attnscope.widgets.window import MainWindow
 
 pytestmark = pytest.mark.qt
 

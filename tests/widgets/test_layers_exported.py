@@ -5,7 +5,7 @@ from dataclasses import replace
 from session_samples import Desk, info, ref
 
 from attnscope.viewmodels import ViewState
-from attnscope.widgets.export.figures_offered import offered_figures
+from attnscope.widgets.export import offered_figures
 
 
 def test_that_a_figure_of_a_part_holds_the_known_layers_and_says_so():

@@ -15,7 +15,7 @@ from attnscope.app import Program
 from attnscope.crash import CrashLog
 from attnscope.records import LoadModel, Pace, PlanRecipe, RecipePlanned, StartTraining
 from attnscope.settings import SETTINGS_NAME, Settings, StartOptions, settings_from_json, settings_to_json
-from attnscope.widgets.window.places import RichText, html_of, with_numbers
+from attnscope.widgets.window import RichText, html_of, with_numbers
 
 sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
 from training_fakes import plan

@@ -27,7 +27,7 @@ from attnscope.records import (
 from attnscope.viewmodels import Requests
 from attnscope.viewmodels.session import Recents
 from attnscope.viewmodels.training import SweepWish, TrainingState
-from attnscope.widgets.training.run_panel import LastRunButton, RunPanel
+from attnscope.widgets.training import LastRunButton, RunPanel
 
 pytestmark = pytest.mark.qt
 

@@ -15,10 +15,9 @@ from attnscope.records import InspectionsShown, OpenRuns, Ready, RunsOpened, Sho
 from attnscope.settings import Settings, StartOptions
 from attnscope.training import InspectionsReader, RunsReader
 from attnscope.viewmodels import Page, find
-from attnscope.widgets.labs.page import lab_offers
-from attnscope.widgets.training.page import INSIDE
-from attnscope.widgets.training.watch_panel import WatchPanel
-from attnscope.widgets.window.places import with_numbers
+from attnscope.widgets.labs import lab_offers
+from attnscope.widgets.training import INSIDE, WatchPanel
+from attnscope.widgets.window import with_numbers
 
 pytestmark = pytest.mark.qt
 _WORDS = (

@@ -11,9 +11,8 @@ from session_samples import Desk, state_of
 
 from attnscope.figures import DARK, LIGHT
 from attnscope.records import LensShown, ShowLens
-from attnscope.widgets.causes.lens_view import LensPanel
-from attnscope.widgets.form_parts import FormulaLabel
-from attnscope.widgets.theme import apply_theme
+from attnscope.widgets import FormulaLabel, apply_theme
+from attnscope.widgets.causes import LensPanel
 
 pytestmark = pytest.mark.qt
 

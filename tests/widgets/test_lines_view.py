@@ -9,8 +9,8 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures import DARK, LIGHT, PROJECTOR, MapStyle, series_colour
 from attnscope.figures.views import name_rows, strong_lines
-from attnscope.widgets.explore.head_view import LinesView
-from attnscope.widgets.theme import apply_theme
+from attnscope.widgets import apply_theme
+from attnscope.widgets.explore import LinesView
 
 pytestmark = pytest.mark.qt
 

@@ -22,11 +22,9 @@ from attnscope.figures import DARK, LIGHT, contrast
 from attnscope.records import Failed, LoadModel, Ready
 from attnscope.settings import Settings, settings_from_json, settings_to_json
 from attnscope.viewmodels import THEME_NAMES
-from attnscope.widgets.actions import ACTIONS
-from attnscope.widgets.export.dialog import ExportDialog
-from attnscope.widgets.theme import stylesheet
-from attnscope.widgets.window.main_window import MainWindow
-from attnscope.widgets.window.pages import usable_geometry
+from attnscope.widgets import ACTIONS, stylesheet
+from attnscope.widgets.export import ExportDialog
+from attnscope.widgets.window import MainWindow, usable_geometry
 
 pytestmark = pytest.mark.qt
 _CONTROL_SHIFT = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier

@@ -7,10 +7,9 @@ from session_samples import Desk, info, ref, states_of
 from attnscope.figures import DARK
 from attnscope.records import UseMask
 from attnscope.settings import Settings
-from attnscope.widgets.dialogs import dialog_of
-from attnscope.widgets.explore.mask_dialog import MaskDialog
-from attnscope.widgets.theme import apply_theme
-from attnscope.widgets.window.main_window import MainWindow
+from attnscope.widgets import apply_theme, dialog_of
+from attnscope.widgets.explore import MaskDialog
+from attnscope.widgets.window import MainWindow
 
 pytestmark = pytest.mark.qt
 

@@ -11,8 +11,7 @@ from attnscope.paths import resources_folder
 from attnscope.records import UseMask, mask_of
 from attnscope.viewmodels import ViewState
 from attnscope.viewmodels.session import MaskState, in_words
-from attnscope.widgets.explore.inspector import ChangeList
-from attnscope.widgets.explore.output_panel import OutputPanel
+from attnscope.widgets.explore import ChangeList, OutputPanel
 
 pytestmark = pytest.mark.qt
 

@@ -7,8 +7,8 @@ import pytest
 from session_samples import Desk, info
 
 from attnscope.records import ModelLoaded
+from attnscope.widgets.window import ModelWatch, stamp_of
 from attnscope.widgets.window import main_window as model_watch
-from attnscope.widgets.window.main_window import ModelWatch, stamp_of
 
 pytestmark = pytest.mark.qt
 

@@ -6,7 +6,7 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QComboBox
 from pytestqt.qtbot import QtBot
 
-from attnscope.widgets.form_parts import narrow_combo
+from attnscope.widgets import narrow_combo
 
 pytestmark = pytest.mark.qt
 

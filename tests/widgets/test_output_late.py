@@ -7,8 +7,8 @@ from session_samples import Desk, info, traced
 
 from attnscope.records import Failed, OutputWritten, TraceText
 from attnscope.viewmodels import ViewState
-from attnscope.widgets.explore.output_panel import OutputPanel
-from attnscope.widgets.labels import PlainLabel
+from attnscope.widgets import PlainLabel
+from attnscope.widgets.explore import OutputPanel
 
 pytestmark = pytest.mark.qt
 

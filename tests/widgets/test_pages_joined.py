@@ -5,8 +5,8 @@ from session_samples import Desk, states_of
 
 from attnscope.figures import DARK
 from attnscope.settings import Settings
-from attnscope.widgets.theme import apply_theme, theme_of
-from attnscope.widgets.window.main_window import MainWindow
+from attnscope.widgets import apply_theme, theme_of
+from attnscope.widgets.window import MainWindow
 
 pytestmark = pytest.mark.qt
 

@@ -23,9 +23,8 @@ from attnscope.records import (
     StopWork,
     Token,
 )
-from attnscope.widgets.causes.across_view import AcrossPanel
-from attnscope.widgets.causes.causes_view import CausesPanel
-from attnscope.widgets.theme import apply_theme
+from attnscope.widgets import apply_theme
+from attnscope.widgets.causes import AcrossPanel, CausesPanel
 
 pytestmark = pytest.mark.qt
 CAT, DOG = Token(id=0, piece="cat"), Token(id=1, piece="dog")

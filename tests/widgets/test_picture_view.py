@@ -35,7 +35,7 @@ from attnscope.models.huggingface import Preparation, prepared_pixels, seen_pixe
 from attnscope.records import HeadMap, HeadRef, Picture, PictureShown, ShowPicture, Token
 from attnscope.viewmodels import ViewState
 from attnscope.viewmodels.session import scripts_now
-from attnscope.widgets.explore.head_panel import HeadPanel
+from attnscope.widgets.explore import HeadPanel
 
 pytestmark = pytest.mark.qt
 PIXELS = (np.arange(12)[:, None, None] * 20 + np.arange(18)[None, :, None] + np.arange(3)).astype(np.uint8)

@@ -21,10 +21,8 @@ from attnscope.records import (
     Request,
     ShowPositions,
 )
-from attnscope.widgets.form_parts import FormulaLabel
-from attnscope.widgets.positions.page import PositionColumn, PositionsPage
-from attnscope.widgets.positions.position_map import PositionMap, colour_words, ticks
-from attnscope.widgets.theme import apply_theme
+from attnscope.widgets import FormulaLabel, apply_theme
+from attnscope.widgets.positions import PositionColumn, PositionMap, PositionsPage, colour_words, ticks
 
 pytestmark = pytest.mark.qt
 

@@ -22,10 +22,9 @@ from attnscope.figures import (
 from attnscope.paths import resources_folder
 from attnscope.settings import Settings
 from attnscope.viewmodels.session import MEASURES
-from attnscope.widgets.explore.inspector import names_px
-from attnscope.widgets.token_chips import ROW_PX
-from attnscope.widgets.window.main_window import MainWindow
-from attnscope.widgets.window.pages import usable_geometry
+from attnscope.widgets import ROW_PX
+from attnscope.widgets.explore import names_px
+from attnscope.widgets.window import MainWindow, usable_geometry
 
 pytestmark = pytest.mark.qt
 

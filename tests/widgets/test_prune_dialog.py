@@ -17,9 +17,9 @@ from attnscope.records import (
     TryPruning,
 )
 from attnscope.viewmodels import ViewState
-from attnscope.widgets.heads.pruning import PruneDialog
-from attnscope.widgets.labels import PlainLabel
-from attnscope.widgets.window.commands import Commands
+from attnscope.widgets import PlainLabel
+from attnscope.widgets.heads import PruneDialog
+from attnscope.widgets.window import Commands
 
 pytestmark = pytest.mark.qt
 

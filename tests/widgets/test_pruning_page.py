@@ -10,8 +10,8 @@ from pytestqt.qtbot import QtBot
 from attnscope.figures import DARK
 from attnscope.records import CurvesNews, MeasureCurves
 from attnscope.viewmodels.heads import PointRef
-from attnscope.widgets.heads.pruning import PruningPage
-from attnscope.widgets.theme import apply_theme
+from attnscope.widgets import apply_theme
+from attnscope.widgets.heads import PruningPage
 
 pytestmark = pytest.mark.qt
 

@@ -13,12 +13,9 @@ from attnscope.figures import LIGHT, paint_chart
 from attnscope.labs import LABS
 from attnscope.records import Chart, Series, TokenizerRow, TokenizersNews
 from attnscope.viewmodels import ViewState
-from attnscope.widgets.charts import LabPlot
-from attnscope.widgets.labels import PlainLabel
-from attnscope.widgets.labs.lab_view import LabView
-from attnscope.widgets.labs.page import make_lab
-from attnscope.widgets.labs.tokenizers_view import TokenizersView
-from attnscope.widgets.window.bars import StatusBar
+from attnscope.widgets import LabPlot, PlainLabel
+from attnscope.widgets.labs import LabView, TokenizersView, make_lab
+from attnscope.widgets.window import StatusBar
 
 GRADIENT_BY_DISTANCE = LABS["Gradient by distance"]
 PAST_THE_TRAINED_LENGTH = LABS["Past the trained length"]

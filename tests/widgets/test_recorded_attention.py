@@ -10,12 +10,9 @@ from attnscope.records import NO_GATES, LoadModel, Sample
 from attnscope.settings import Settings
 from attnscope.viewmodels import ViewState
 from attnscope.viewmodels.session import MaskState, read_session, scripts_now
-from attnscope.widgets.explore.grid import GridView
-from attnscope.widgets.explore.head_panel import head_menu
-from attnscope.widgets.explore.inspector import ChangeList, GateControl, HeadInspector
-from attnscope.widgets.explore.text_bar import TextBar
-from attnscope.widgets.labels import plain_tooltip
-from attnscope.widgets.window.main_window import MainWindow
+from attnscope.widgets import plain_tooltip
+from attnscope.widgets.explore import ChangeList, GateControl, GridView, HeadInspector, TextBar, head_menu
+from attnscope.widgets.window import MainWindow
 
 pytestmark = pytest.mark.qt
 

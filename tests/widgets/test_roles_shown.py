@@ -13,13 +13,10 @@ from session_samples import Desk, ref, state_of, states_of
 from attnscope.figures import caption_lines
 from attnscope.records import Findings, HeadRef, HeadsMeasured, ModelLoaded
 from attnscope.viewmodels import ViewState
-from attnscope.widgets.command_palette import head_offers
-from attnscope.widgets.explore.grid import GridPanel, switch_rect
-from attnscope.widgets.explore.page import ExplorePage
-from attnscope.widgets.export.dialog import ExportDialog
-from attnscope.widgets.export.figures_offered import offered_figures
-from attnscope.widgets.labels import plain_tooltip
-from attnscope.widgets.window.bars import StatusBar
+from attnscope.widgets import head_offers, plain_tooltip
+from attnscope.widgets.explore import ExplorePage, GridPanel, switch_rect
+from attnscope.widgets.export import ExportDialog, offered_figures
+from attnscope.widgets.window import StatusBar
 
 pytestmark = pytest.mark.qt
 

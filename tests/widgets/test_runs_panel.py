@@ -28,13 +28,16 @@ from attnscope.records import (
 from attnscope.viewmodels import Requests
 from attnscope.viewmodels.session import Recents
 from attnscope.viewmodels.training import SweepState, TrainingState
-from attnscope.widgets.labels import PlainLabel
-from attnscope.widgets.theme import apply_theme, palette_for
-from attnscope.widgets.training.page import SCALING, TrainingPage
-from attnscope.widgets.training.recipe_editor import CostBar
-from attnscope.widgets.training.run_panel import RunPanel
-from attnscope.widgets.training.runs_panel import RunsPanel, RunsTable
-from attnscope.widgets.training.watch_panel import WatchPanel
+from attnscope.widgets import PlainLabel, apply_theme, palette_for
+from attnscope.widgets.training import (
+    SCALING,
+    CostBar,
+    RunPanel,
+    RunsPanel,
+    RunsTable,
+    TrainingPage,
+    WatchPanel,
+)
 
 sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
 from training_fakes import Clock, traced

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from attnscope.figures import LIGHT, series_colour
 from attnscope.records import Plan
 from attnscope.training import parse_recipe, plan_recipe
-from attnscope.widgets.training.recipe_editor import RateStrip
+from attnscope.widgets.training import RateStrip
 
 pytestmark = pytest.mark.qt
 REVERSE = (Path(__file__).parents[2] / "resources" / "recipes" / "reverse.toml").read_text()

@@ -9,7 +9,7 @@ from session_samples import Desk, ref
 
 from attnscope.viewmodels import ViewState
 from attnscope.viewmodels.session import LookSaved, Recents, read_session
-from attnscope.widgets.window.session_files import Answer, SessionFiles
+from attnscope.widgets.window import Answer, SessionFiles
 
 pytestmark = pytest.mark.qt
 

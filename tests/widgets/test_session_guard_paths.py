@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from attnscope.widgets.window.session_files import SessionGuard, digest_of
+from attnscope.widgets.window import SessionGuard, digest_of
 
 
 def test_that_a_file_is_known_by_whatever_path_and_as_it_was_read(tmp_path: Path) -> None:

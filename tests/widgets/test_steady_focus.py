@@ -5,7 +5,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QLineEdit, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from attnscope.widgets.window.main_window import SteadyFocus
+from attnscope.widgets.window import SteadyFocus
 
 pytestmark = pytest.mark.qt
 

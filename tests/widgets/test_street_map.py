@@ -15,9 +15,8 @@ from attnscope.figures.views import HeadFigure
 from attnscope.records import CellReading, ShowTile, TileRequest, Token
 from attnscope.viewmodels import Highlight, Requests
 from attnscope.viewmodels.maps import MapTiles, MapWindow
-from attnscope.widgets.explore.street_map import StreetMap, map_title, reading_words
-from attnscope.widgets.theme import apply_theme
-from attnscope.widgets.token_chips import MAX_CHIPS, TokenStrip
+from attnscope.widgets import MAX_CHIPS, TokenStrip, apply_theme
+from attnscope.widgets.explore import StreetMap, map_title, reading_words
 
 pytestmark = pytest.mark.qt
 LEFT = Qt.MouseButton.LeftButton

@@ -13,9 +13,8 @@ sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
 from test_sweeping import Desk
 
 from attnscope.viewmodels.training import SweepWish
-from attnscope.widgets.labels import PlainLabel
-from attnscope.widgets.training.run_panel import RunPanel
-from attnscope.widgets.training.runs_panel import SweepDialog, SweepLine
+from attnscope.widgets import PlainLabel
+from attnscope.widgets.training import RunPanel, SweepDialog, SweepLine
 
 pytestmark = pytest.mark.qt
 

@@ -6,8 +6,8 @@ from pytestqt.qtbot import QtBot
 
 from attnscope.figures import DARK, LIGHT, ramp_colour
 from attnscope.viewmodels import ViewState
-from attnscope.widgets.explore.grid import GridPanel
-from attnscope.widgets.theme import apply_theme
+from attnscope.widgets import apply_theme
+from attnscope.widgets.explore import GridPanel
 
 pytestmark = pytest.mark.qt
 

@@ -21,11 +21,9 @@ from attnscope.records import (
     Tokens,
     VocabularyShown,
 )
-from attnscope.widgets.explore.text_bar import token_menu, word_text
-from attnscope.widgets.labs.page import make_lab
-from attnscope.widgets.labs.tokenizers_view import MergesView, TokenizersView
-from attnscope.widgets.theme import apply_theme
-from attnscope.widgets.token_chips import is_unknown
+from attnscope.widgets import apply_theme, is_unknown
+from attnscope.widgets.explore import token_menu, word_text
+from attnscope.widgets.labs import MergesView, TokenizersView, make_lab
 
 pytestmark = pytest.mark.qt
 

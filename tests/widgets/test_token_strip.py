@@ -8,9 +8,8 @@ from session_samples import tokens
 from attnscope.figures import DARK
 from attnscope.records import Token
 from attnscope.viewmodels import Highlight
-from attnscope.widgets.explore.text_bar import MAX_ROWS, TokenScroll
-from attnscope.widgets.theme import apply_theme
-from attnscope.widgets.token_chips import ANSWER_PX, ROW_PX, TokenStrip, place_chips
+from attnscope.widgets import ANSWER_PX, ROW_PX, TokenStrip, apply_theme, place_chips
+from attnscope.widgets.explore import MAX_ROWS, TokenScroll
 
 pytestmark = pytest.mark.qt
 

@@ -56,14 +56,17 @@ from attnscope.records import (
 from attnscope.viewmodels import Requests
 from attnscope.viewmodels.session import Recents
 from attnscope.viewmodels.training import IDLE, SweepState, TrainingState
-from attnscope.widgets.line_plot import Line, LinePlot, spread
-from attnscope.widgets.theme import apply_theme
-from attnscope.widgets.training.curves_view import CurvesView
-from attnscope.widgets.training.page import TrainingPage
-from attnscope.widgets.training.recipe_editor import CostDialog, RecipeEditor
-from attnscope.widgets.training.run_panel import LongerDialog
-from attnscope.widgets.training.watch_panel import ReplayBar, WatchPanel
-from attnscope.widgets.window.main_window import SteadyFocus
+from attnscope.widgets import Line, LinePlot, apply_theme, spread
+from attnscope.widgets.training import (
+    CostDialog,
+    CurvesView,
+    LongerDialog,
+    RecipeEditor,
+    ReplayBar,
+    TrainingPage,
+    WatchPanel,
+)
+from attnscope.widgets.window import SteadyFocus
 
 sys.path.append(str(Path(__file__).parents[1] / "viewmodels"))
 from training_fakes import Clock, started, steps, traced

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, ref
 
-from attnscope.widgets.window.main_window import MainWindow
+from attnscope.widgets.window import MainWindow
 
 pytestmark = pytest.mark.qt
 _CONTROL = Qt.KeyboardModifier.ControlModifier

@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 from session_samples import Desk, states_of
 
 from attnscope.settings import Settings
-from attnscope.widgets.window.main_window import MainWindow
+from attnscope.widgets.window import MainWindow
 
 pytestmark = pytest.mark.qt
 

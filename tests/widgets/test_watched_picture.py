@@ -11,8 +11,8 @@ from training_fakes import traced
 from attnscope.records import HeadMap, HeadRef, Picture, Request, Token, TraceText
 from attnscope.viewmodels import Requests
 from attnscope.viewmodels.training import TrainingState
-from attnscope.widgets.explore.head_view import PictureView
-from attnscope.widgets.training.watch_panel import WatchPanel
+from attnscope.widgets.explore import PictureView
+from attnscope.widgets.training import WatchPanel
 
 pytestmark = pytest.mark.qt
 PICTURE = Picture(text="a b", pixels=np.zeros((4, 6, 3), np.uint8), n_rows=2, n_columns=3, n_first=1)

@@ -30,8 +30,8 @@ from attnscope.records import (
     WeightsShown,
 )
 from attnscope.viewmodels.heads import sameness_words
-from attnscope.widgets.heads.tabs import WeightsPage
-from attnscope.widgets.theme import apply_theme
+from attnscope.widgets import apply_theme
+from attnscope.widgets.heads import WeightsPage
 
 pytestmark = pytest.mark.qt
 

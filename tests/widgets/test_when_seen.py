@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDockWidget, QLabel, QMainWindow, QStackedWidget, QTabWidget, QWidget
 from pytestqt.qtbot import QtBot
 
-from attnscope.widgets.labels import when, when_seen
+from attnscope.widgets import when, when_seen
 
 pytestmark = pytest.mark.qt
 

@@ -9,7 +9,7 @@ from session_samples import Desk, info, traced
 
 from attnscope.records import ModelLoaded, Token, Tokens
 from attnscope.viewmodels import ViewState
-from attnscope.widgets.explore.text_bar import TextBar
+from attnscope.widgets.explore import TextBar
 
 pytestmark = pytest.mark.qt
 SOURCE = ("cake", "cat", "cats", "dog", "sleeps", "the", "white")

@@ -18,10 +18,8 @@ from attnscope.settings import Settings, settings_from_json, settings_to_json
 from attnscope.viewmodels import COLOUR_MAP_NAMES, LINES, SCALES, THEME_NAMES
 from attnscope.viewmodels.maps import BLENDS, HIDDEN, OVERS, PLAIN, Aspect
 from attnscope.viewmodels.session import read_session
-from attnscope.widgets.form_parts import JumpSlider
-from attnscope.widgets.window.main_window import MainWindow
-from attnscope.widgets.window.session_files import find_moved_model, kind_of_path
-from attnscope.widgets.window.workspace import Autosave
+from attnscope.widgets import JumpSlider
+from attnscope.widgets.window import Autosave, MainWindow, find_moved_model, kind_of_path
 
 pytestmark = pytest.mark.qt
 
