@@ -85,6 +85,8 @@ class BleuScore:
     `brevity` is the factor for hypotheses that are shorter than their references, 1 when they are not:
     `n_words` and `n_right_words` are their words, c and r.
     `signature` names sacrebleu's version and settings, as a paper has to.
+    `value` is NaN where neither texts nor references have four words: there are no 4-grams to be matched, and
+    a perfect text would have sacrebleu's 0. So are the precisions of n-grams that no text has then.
     """
 
     value: float
@@ -120,11 +122,16 @@ def bleu(
         pairs = zip(hypotheses, right, strict=True)
         counts = np.stack([count_ngrams(text, *several) for text, several in pairs])
         low, high = interval_of_sums(counts, bleu_of, limits=(0.0, 100.0))
+    split = counter.tokenizer
+    is_short = not whole.totals[-1] and all(
+        len(split(one).split()) < _ORDER for several in right for one in several
+    )
+    pairs_of_n = zip(whole.precisions, whole.totals, strict=True)
     return BleuScore(
-        value=float(whole.score),
+        value=math.nan if is_short else float(whole.score),
         low=low,
         high=high,
-        precisions=tuple(float(p) for p in whole.precisions),
+        precisions=tuple(math.nan if is_short and not n else float(p) for p, n in pairs_of_n),
         brevity=float(whole.bp),
         n_texts=len(references),
         signature=str(counter.get_signature()),

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -235,7 +236,7 @@ def sources_of(columns: list[list[str]], where: str) -> tuple[list[str], list[st
 
 
 def score_sentence(score: "BleuScore") -> str:
-    parts = "/".join(f"{p:.1f}" for p in score.precisions)
+    parts = "/".join(with_interval(p, math.nan, math.nan, 1) for p in score.precisions)
     return f"{length_sentence(score)}; precisions {parts}, brevity {score.brevity:.3f}; {score.signature}"
 
 
@@ -244,7 +245,8 @@ def length_sentence(score: "BleuScore") -> str:
     from attnscope.records.measures import Estimate
 
     told = Estimate(value=score.value, low=score.low, high=score.high, n=score.n_texts)
-    return f"BLEU {with_interval(score.value, score.low, score.high)}, {told.basis}"
+    short = "" if told.is_known else " (it matches up to 4 words in a row, and no text has 4)"
+    return f"BLEU {with_interval(score.value, score.low, score.high)}{short}, {told.basis}"
 
 
 def _translate(

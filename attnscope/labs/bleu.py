@@ -154,9 +154,9 @@ def _numbers(found: BleuFinding | None, text: BleuText | None) -> tuple[tuple[st
 def _bleu_text(known: BleuNumbers | None) -> str:
     if known is None:
         return "–"
-    return (
-        with_interval(known.value, known.low, known.high) if np.isfinite(known.low) else f"{known.value:.1f}"
-    )
+    if np.isnan(known.value):
+        return "– (no text has 4 words)"
+    return with_interval(known.value, known.low, known.high, 2 if np.isfinite(known.low) else 1)
 
 
 def _percent(value: float) -> str:
@@ -179,7 +179,7 @@ def _sentence(choice: BleuChoice, found: BleuFinding | None) -> str:
     if not answer.is_exact:
         return (
             f"{found.name} has translated {answer.n_done:,} of {answer.n_total:,}, short ones first: BLEU "
-            f"{found.score.value:.1f} so far…"
+            f"{_bleu_text(found.score)} so far…"
         )
     how = WAYS[found.question.way]
     how = f"with {found.question.n_beams} beams" if found.question.way == "beams" else how

@@ -71,7 +71,9 @@ def intervals_said(n: int, of: str = "text", *, level: float = LEVEL) -> str:
 
 
 def with_interval(value: float, low: float, high: float, digits: int = 2) -> str:
-    """For instance `0.96 (0.95–0.97)`; the value alone where there is no interval."""
+    """For instance `0.96 (0.95–0.97)`; the value alone where there is no interval, a dash where none is."""
+    if value != value:
+        return "–"
     interval = f" ({low:.{digits}f}–{high:.{digits}f})" if low == low else ""
     return f"{value:.{digits}f}{interval}"
 

@@ -30,6 +30,20 @@ def slow_bleu(written: tuple[str, ...], right: tuple[str, ...]) -> float:
     return 100 * brevity * math.exp(sum(math.log(m / t) for m, t in zip(matched, total, strict=True)) / 4)
 
 
+@pytest.mark.parametrize("n", [1, 6, 30])
+def test_that_perfect_texts_without_four_words_are_not_given_a_bleu_of_0(n: int) -> None:
+    score = bleu(["oui", "je dors ."] * n, ["oui", "je dors ."] * n)
+    assert np.isnan([score.value, score.low, score.high]).all()
+    assert score.precisions[:3] == (100.0, 100.0, 100.0)
+    assert math.isnan(score.precisions[3])
+
+
+def test_that_texts_too_short_for_their_references_have_a_bleu_of_0() -> None:
+    score = bleu(["oui", "je dors ."], ["oui", "je dors dans la rue ."])
+    assert (score.value, score.precisions[3]) == (0.0, 0.0)
+    assert bleu(["oui", "je dors bien ."], ["oui", "je dors bien ."]).value == pytest.approx(100.0)
+
+
 def test_that_bleu_is_its_definition() -> None:
     score = bleu(WRITTEN, RIGHT)
     assert score.value == pytest.approx(slow_bleu(WRITTEN, RIGHT), rel=1e-9)

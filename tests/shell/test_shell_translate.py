@@ -215,6 +215,16 @@ def test_that_lines_are_printed_as_they_are_made(pairs: Path, tmp_path: Path, mo
     assert out.read_text(encoding="utf-8") == printed.out
 
 
+def test_that_short_texts_are_told_to_have_no_bleu(tmp_path: Path, monkeypatch, capsys) -> None:
+    pairs = tmp_path / "short.tsv"
+    pairs.write_text("the cat\tle chat\n", encoding="utf-8")
+    monkeypatch.setattr("attnscope.cli.translate._translate", lambda *_: iter(["le chat"]))
+    assert main(["translate", "grammar", "-f", str(pairs)]) == 0
+    said = capsys.readouterr()
+    assert "BLEU – (it matches up to 4 words in a row, and no text has 4)" in said.out + said.err
+    assert "precisions 100.0/100.0/–/–" in said.out + said.err
+
+
 @pytest.mark.slow
 def test_that_lines_with_one_source_are_one_text_with_several_references(
     pairs: Path, tmp_path: Path, capsys
