@@ -267,7 +267,7 @@ def _translate(
         for one in translate_texts(model, texts, settings, gates, batch_size=arguments.batch):
             written[numbers[one.index]] = one.text.replace("\n", " ")
             n_done, n_cut = n_done + 1, n_cut + (not one.has_ended)
-            progress.tell("Translated", n_done, n_texts)
+            progress.tell(about="Translated", n_done=n_done, n_total=n_texts)
         progress.end()
         yield from written
     if n_cut:

@@ -229,7 +229,6 @@ class InsideState:
         """The key and the dimension whose numbers are written out."""
         self._chosen = ChosenToken()
         self._awaited_query: int | None = None
-        self._called: tuple[InsideShown, Rows, HeadInside] | None = None
         session.changed.model.connect(self._on_model, max_args=0)
         session.changed.text.connect(self._on_text, max_args=0)
         session.changed.traced.connect(self._look_again, max_args=0)
@@ -241,12 +240,8 @@ class InsideState:
     @property
     def inside(self) -> HeadInside | None:
         """The numbers, when they are known; the query is called as the maps call their rows."""
-        answer, rows = self.asking.answer, self._session.aspect.rows
-        if answer is None:
-            return None
-        if self._called is None or self._called[0] is not answer or self._called[1] != rows:
-            self._called = answer, rows, answer.inside.called_after(rows)
-        return self._called[2]
+        answer = self.asking.answer
+        return None if answer is None else answer.inside.called_after(self._session.aspect.rows)
 
     @property
     def tokens(self) -> tuple[Token, ...]:
