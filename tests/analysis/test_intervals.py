@@ -9,6 +9,7 @@ from tiny_models import tiny_model
 
 import attnscope as at
 from attnscope.analysis import RatioBootstrap, interval_of_sums, mean_interval
+from attnscope.paths import resources_folder
 from attnscope.records import Estimate, interval_kind, interval_said, intervals_said, student_t
 
 N_TIMES = 4_000
@@ -30,6 +31,18 @@ def test_that_intervals_of_few_texts_hold_the_truth_in_95_of_100_samples(n: int,
     error = np.std(drawn, axis=0, ddof=1) / math.sqrt(n)
     reach = np.minimum(found.values + student_t(n - 1) * error, 1.0)
     np.testing.assert_allclose(found.high, reach, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("n", "share"), [(5, 0.89), (8, 0.89), (30, 0.92), (100, 0.95)])
+def test_that_help_says_how_often_intervals_of_skewed_numbers_hold_the_truth(n: int, share: float) -> None:
+    n_times = N_TIMES if n < 30 else 1_000
+    drawn = np.random.default_rng(n).exponential(1.0, (n, n_times))
+    bootstrap = RatioBootstrap(n_times)
+    bootstrap.add_means(range(n), drawn.astype(np.float32))
+    found = bootstrap.intervals(limits=(0.0, np.inf))
+    assert float(((found.low <= 1.0) & (found.high >= 1.0)).mean()) == pytest.approx(share, abs=0.02)
+    told = (resources_folder() / "help" / "measures.md").read_text(encoding="utf-8")
+    assert f"{100 * share:.0f} with" in told
 
 
 def test_that_bootstrap_intervals_hold_the_truth_from_thirty_texts_on() -> None:
