@@ -45,7 +45,7 @@ from attnscope.training.parts import (
     read_section,
     table_of,
 )
-from attnscope.training.starting import anchored_source, model_of_start
+from attnscope.training.starting import anchored_source, model_of_start, without_other_shape
 
 __all__ = [
     "Recipe",
@@ -107,10 +107,12 @@ def parse_recipe(
     tables = _parse_toml(text)
     if base_folder is not None:
         _anchor_path(tables, base_folder)
-    data = tables.get("data")
-    if isinstance(data, dict) and "data.path" in (overrides or {}) and not data.get("path"):
+    given = overrides or {}
+    data, start = tables.get("data"), tables.get("start")
+    if isinstance(data, dict) and "data.path" in given and not data.get("path"):
         data.pop("about", None)  # it tells of the text that the recipe was made for
-    for name, value in (overrides or {}).items():
+    is_started = "start.from" in given and not (isinstance(start, dict) and start.get("from"))
+    for name, value in given.items():
         _override(tables, name, value)
     for name in tables:
         if name not in (*_PARTS, "model", "watch"):
@@ -121,8 +123,11 @@ def parse_recipe(
             )
     task_options = _take_task_options(tables.get("data"))
     parts = {name: read_section(kind, name, tables.get(name, {})) for name, kind in _PARTS.items()}
+    model = tables.get("model", {})
+    if is_started and isinstance(model, Mapping):
+        model = without_other_shape(model, parts["start"], [name.partition(".")[2] for name in given])
     recipe = Recipe(
-        model=_model_config(tables.get("model", {}), parts["objective"], parts["tokenizer"], parts["start"]),
+        model=_model_config(model, parts["objective"], parts["tokenizer"], parts["start"]),
         watch=_read_watch(tables.get("watch", []), parts["objective"]),
         task_options=task_options,
         **parts,

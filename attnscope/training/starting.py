@@ -17,7 +17,7 @@ are left out, as is what stands for tokens that the tokenizer does not have.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -237,6 +237,25 @@ def model_of_start(
     values = _config_values(start.source)
     taken = {k: v for k, v in values.items() if k not in derived and (v or k not in _ADDED)}
     return {**taken, **table}
+
+
+def without_other_shape(
+    table: Mapping[str, object], start: StartPart, given: Collection[str]
+) -> dict[str, object]:
+    """The model section of a recipe made for new models, where a person has named a start for it: without the
+    keys that the start has otherwise, but for those that are `given` along with it or may differ.
+    """
+    theirs = _config_values(start.source)
+    position = POSITIONS.get(str(theirs.get("position")))
+    free = _FREE | _ADDED | _OF_LABELS | {*given}
+
+    def may_stay(key: str, value: object) -> bool:
+        before = theirs.get(key)
+        if key == "max_tokens" and isinstance(value, int) and isinstance(before, int) and value < before:
+            return position is not None and not position.learns_table
+        return key in free or key not in theirs
+
+    return {key: value for key, value in table.items() if may_stay(key, value)}
 
 
 def read_start(recipe: Recipe, *, has_weights: bool = True) -> LoadedFolder:

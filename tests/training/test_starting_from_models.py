@@ -21,9 +21,11 @@ from attnscope.training import (
     parse_recipe,
     plan_recipe,
     rate_share,
+    read_recipe,
     recipe_on_paper,
     set_learning_rate,
     train,
+    write_recipe,
 )
 
 pytestmark = pytest.mark.slow
@@ -67,6 +69,27 @@ def test_that_everything_but_the_top_layers_is_taken_over(
     assert _changed(_state(tmp_path / "top", 0), _state(tmp_path / "other", 0)) >= {
         "decoder.1.attention.qkv.weight"
     }
+
+
+def test_that_a_start_named_for_a_built_in_recipe_keeps_its_own_shape(trained: Path, tmp_path: Path) -> None:
+    """The recipe was made for new models; what is given along with the start still counts, and is refused."""
+    text = tmp_path / "text.txt"
+    text.write_text("to be or not to be\n" * 60, encoding="utf-8")
+    given = {"start.from": str(trained), "data.path": str(text)}
+    recipe = read_recipe("shakespeare", given)
+    theirs = load(trained, device="cpu").own.config
+    assert recipe.model.d_model == theirs.d_model == 16
+    assert (recipe.model.position, recipe.model.n_layers) == (theirs.position, 2)
+    *_, last = train("shakespeare", tmp_path / "on", "cpu", {**given, "training.n_steps": "1"})
+    assert last.reason == "done"
+    dropped = read_recipe("stories", given).model
+    assert (dropped.dropout, theirs.dropout) == (0.05, 0.0), "no weight depends on it"
+    with pytest.raises(RecipeError, match="d_ff is 32 there and 64 in the recipe"):
+        TrainingRun(read_recipe("shakespeare", {**given, "model.d_ff": "64"}), tmp_path / "no", "cpu")
+    written = write_recipe(read_recipe("shakespeare", {"data.path": str(text)}))
+    own = written.replace('from = ""', f'from = "{trained.as_posix()}"')
+    with pytest.raises(RecipeError, match="d_model is 16 there and 128 in the recipe"):
+        TrainingRun(parse_recipe(own), tmp_path / "no", "cpu")
 
 
 def test_that_a_model_of_another_shape_is_refused_by_name(tiny_recipe: str, trained: Path) -> None:
