@@ -31,14 +31,14 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--beams", type=whole(1), metavar="N", help="follow the N best texts")
     parser.add_argument(
         "--length-penalty",
-        type=real(-100, 100),
+        type=real(0, 10),
         default=0.6,
         metavar="A",
         help="for beams, 0: none (default: 0.6)",
     )
     parser.add_argument(
         "--temperature",
-        type=real(0, 1_000),
+        type=real(0, 100),
         metavar="T",
         help="below 1 more predictable, above 1 more varied (1 where another option samples)",
     )

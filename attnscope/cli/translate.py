@@ -52,7 +52,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("--beams", type=whole(1), metavar="N", help="follow the N best texts")
     parser.add_argument(
-        "--length-penalty", type=real(-100, 100), default=0.6, metavar="A", help="for beams (0.6)"
+        "--length-penalty", type=real(0, 10), default=0.6, metavar="A", help="for beams (0.6)"
     )
     parser.add_argument("--max-tokens", type=whole(1), default=200, metavar="N", help="of each (200)")
     parser.add_argument(

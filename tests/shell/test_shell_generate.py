@@ -66,6 +66,8 @@ def test_that_equal_seeds_draw_equal_texts(capsys):
         ([DECODER, "--text", "a", "--prefix", "b"], "reads one text only"),
         ([DECODER, "--text", "a", "-o", "trace.npz"], "cannot be written as"),
         ([DECODER, "--text", "a", "--top-p", "2"], "'2' is not a number from 0 to 1"),
+        ([DECODER, "--text", "a", "--temperature", "101"], "'101' is not a number from 0 to 100"),
+        ([DECODER, "--text", "a", "--length-penalty=-1"], "'-1' is not a number from 0 to 10"),
         ([DECODER, "--text", "a", "--max-tokens", "0"], "'0' is not a whole number from 1"),
         (["shakespeare-masked", "--text", "a"], "does not generate text"),
     ],
