@@ -166,6 +166,10 @@ class ModelReading:
             behind = {name: np.stack([seen.given(place) for place in of]) for name, of in added.items()}
             if _is_sum(x, behind, _dtype_of(self._network)):
                 given, is_sum = behind, True
+        if not is_sum:
+            scaled = _scaled(x, given)
+            if _is_sum(x, scaled, _dtype_of(self._network)):
+                given, is_sum = scaled, True
         tokens = tokens_of_stack(self._inputs, of_stack)
         return Streams(stack=of_stack, tokens=tokens, x=x, added=given, is_sum=is_sum)
 
@@ -516,6 +520,13 @@ def _is_sum(x: Numbers, given: Mapping[str, Numbers], dtype: torch.dtype) -> boo
     """Whether every layer leaves what it read plus what its parts gave."""
     error = float(np.abs(x[1:] - x[:-1] - sum(given.values())).max(initial=0.0))
     return error <= _SUM_TOLERANCES.get(dtype, 2e-2) * float(np.abs(x).max(initial=0.0))
+
+
+def _scaled(x: Numbers, given: Mapping[str, Numbers]) -> dict[str, Numbers]:
+    """What the parts gave times the one factor that fits best, such as Granite's `residual_multiplier`."""
+    total = sum(given.values(), np.zeros_like(x[1:]))
+    factor = ((x[1:] - x[:-1]) * total).sum() / max(float((total * total).sum()), np.finfo(np.float64).tiny)
+    return {name: part * factor for name, part in given.items()}
 
 
 def _dtype_of(network: object) -> torch.dtype:

@@ -36,9 +36,9 @@ AUTO = "auto"
 class Streams:
     """The residual stream of one stack: `x[l]` enters layer l, `x[l + 1]` leaves it.
 
-    `added[part]` [n_layers, n_tokens, d] is what attention, cross-attention and feed-forward give, in the
-    order of the layer. `is_sum` says that a layer leaves exactly x plus what its parts give; otherwise a norm
-    or a factor stands between, as in post-norm models.
+    `added[part]` [n_layers, n_tokens, d] is what attention, cross-attention and feed-forward give, times the
+    factor that they are added with, in the order of the layer. `is_sum` says that a layer leaves exactly x
+    plus these; otherwise a norm stands between, as in post-norm models, or several factors.
     """
 
     stack: Stack

@@ -1,16 +1,21 @@
 """What questions get of a model: the numbers of its own pass, of our models and of the library's."""
 
 import dataclasses
+from pathlib import Path
 
+import hf_tiny
 import numpy as np
 import pytest
 import torch
-from foreign_models import foreign
+import transformers
+from foreign_models import foreign, word_tokenizer
+from hf_folders import save_folder
 from slow_transformer import SlowDecoder
 from tiny_models import SENTENCE, target_of, tiny_model
 
 from attnscope.analysis import ModelReading
 from attnscope.errors import UserError
+from attnscope.models import load
 from attnscope.records import Gates, HeadRef
 
 SHAPES = [{}, {"norm_place": "post"}, {"norm_place": "sandwich"}, {"activation": "relu"}, {"n_kv_heads": 4}]
@@ -114,6 +119,25 @@ def test_that_streams_of_the_library_are_its_own_hidden_states(family: str) -> N
         *(["cross-attention"] if family == "t5" else []),
         "feed-forward",
     ]
+
+
+def test_that_parts_are_given_as_they_are_added_where_a_factor_shrinks_them(tmp_path: Path) -> None:
+    config = transformers.GraniteConfig(**hf_tiny.DECODER, residual_multiplier=0.22)  # as Granite 3.0 has it
+    library = transformers.GraniteForCausalLM(config).eval()
+    hf_tiny.fill(library)
+    reading = ModelReading(
+        load(save_folder(tmp_path / "m", library, word_tokenizer()), "cpu"), "the cat sat on"
+    )
+    seen: dict[str, list[np.ndarray]] = {"attention": [], "feed-forward": []}
+    for layer in library.model.layers:
+        for name, part in (("attention", layer.self_attn.o_proj), ("feed-forward", layer.mlp)):
+            part.register_forward_hook(lambda _, __, given, name=name: seen[name].append(given[0].numpy()))
+    with torch.no_grad():
+        library(torch.tensor([reading.source.ids]))
+    found = reading.streams()
+    assert found.is_sum
+    for name, parts in seen.items():
+        np.testing.assert_allclose(found.added[name], 0.22 * np.stack(parts), **CLOSE)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
