@@ -232,6 +232,13 @@ _STAGE_SHARE, _MOST_SHARE, _CELL_SHARE = 0.025, 0.045, 0.16
 """The height of labels on a stage: least and most of the window's height, and between them of a cell's."""
 
 
+def stage_factor(widget: QWidget, cell_px: float = 0.0) -> float:
+    """How large type is on a stage: 2.5 % of the window's height at least, more beside large cells."""
+    height = widget.window().height()
+    label_px = max(_STAGE_SHARE * height, min(_CELL_SHARE * cell_px, _MOST_SHARE * height))
+    return max(type_px(1.0), math.ceil(label_px) / SMALL_PX)
+
+
 class MapWidget(Dressed):
     """Reached by mouse and keyboard; paints itself by its style, palette, staleness and words when empty."""
 
@@ -284,11 +291,7 @@ class MapWidget(Dressed):
 
     def type_factor(self, cell_px: float = 0.0) -> float:
         """How large type is: on a stage at least 2.5 % of the window's height, more beside large cells."""
-        if not self._is_on_stage:
-            return type_px(1.0)
-        height = self.window().height()
-        label_px = max(_STAGE_SHARE * height, min(_CELL_SHARE * cell_px, _MOST_SHARE * height))
-        return max(type_px(1.0), math.ceil(label_px) / SMALL_PX)
+        return stage_factor(self, cell_px) if self._is_on_stage else type_px(1.0)
 
     def set_style(self, style: MapStyle) -> None:
         """Draw with this colour map and scale."""

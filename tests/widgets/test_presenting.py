@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from inside_samples import inside
 from PySide6.QtCore import QRect
 from PySide6.QtGui import QFontMetricsF
 from pytestqt.qtbot import QtBot
@@ -20,6 +21,7 @@ from attnscope.figures import (
     widest,
 )
 from attnscope.paths import resources_folder
+from attnscope.records import InsideShown, ShowInside
 from attnscope.settings import Settings
 from attnscope.viewmodels.session import MEASURES
 from attnscope.widgets import ROW_PX
@@ -326,3 +328,31 @@ def test_that_in_large_type_tables_and_pictures_of_the_model_take_the_place_of_t
     explore.answers.show_panel(tab)
     made.view.set_theme("light")
     qtbot.waitUntil(lambda: explore.head_panel.isVisible() == (tab != "Ask"), timeout=2000)
+
+
+def test_that_a_head_step_by_step_is_read_from_the_back_of_a_room_too(qtbot: QtBot) -> None:
+    desk, asked = Desk().open(), []
+    window = MainWindow(states_of(desk.session, worker=asked.append), Settings(theme="light"))
+    qtbot.addWidget(window)
+    window.resize(1280, 800)
+    window.show()
+    panel = window.pages.explore.head_panel.inside
+    window.view.show_view("inside")
+    qtbot.waitUntil(lambda: any(isinstance(one, ShowInside) for one in asked), timeout=2000)
+    number = next(one.number for one in reversed(asked) if isinstance(one, ShowInside))
+    panel.state.handle(InsideShown(number=number, inside=inside(n=6)))
+    before = panel.picture.layout_now()
+    window.actions_by_name["present"].trigger()
+    stage = panel.picture.layout_now()
+    assert stage.rows.step >= 0.025 * window.height() * 16 / SMALL_PX  # 16 px for type of 11
+    assert stage.title.height() > 1.5 * before.title.height()
+    assert stage.columns[-1].right <= panel.picture.width()
+    window.actions_by_name["dismiss"].trigger()
+    assert panel.picture.layout_now().title.height() == before.title.height()
+
+
+def test_that_who_turns_to_explore_while_presenting_has_the_keys_of_the_grid(window: MainWindow) -> None:
+    window.view.show_page("labs")
+    window.actions_by_name["present"].trigger()
+    window.view.show_page("explore")
+    assert window.pages.explore.focusWidget() is window.pages.explore.grid_panel.grid

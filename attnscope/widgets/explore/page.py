@@ -448,10 +448,11 @@ class ExplorePage(Dressed):
         self.text_bar.setVisible("texts" not in self._view.folded)  # to be typed in, on a stage too
         self.text_bar.set_room("fields" if is_stage else "low" if is_arranged else "all")
         has_moved = self._presented.switch(is_arranged, self._layout, self._column)
-        for picture in (self.head_panel.heatmap, self.head_panel.lines, self.grid_panel.grid):
+        head, heads = self.head_panel, self.grid_panel.grid
+        for picture in (head.heatmap, head.lines, head.inside.picture, heads):
             picture.set_on_stage(is_stage)
         if is_stage and not self._was_stage and self.isVisible():
-            self.grid_panel.grid.setFocus()  # the keys of a lecture are the grid's
+            heads.setFocus()  # the keys of a lecture are the grid's
         self._was_stage = is_stage
         self.inspector.fold_measures(hides("measures") or (is_arranged and not is_stage) or is_large)
         self._fold_side(is_stage)

@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QImage, QKeyEvent, QMouseEvent, QPainter, QPai
 from PySide6.QtWidgets import QSizePolicy
 
 from attnscope.figures.colours import Palette, argb, lut_argb
-from attnscope.figures.style import SMALL_PX, font, type_px
+from attnscope.figures.style import SMALL_PX, font, text_width, type_px
 from attnscope.last_made import LastMade
 from attnscope.widgets.map_widget import Drag, zoom_factor
 from attnscope.widgets.theme import Dressed
@@ -235,7 +235,9 @@ class PositionMap(Dressed):
             y = rect.top() + share * rect.height()
             place = QRectF(rect.left() - left + line, max(0.0, y - line / 2), left - line - 4, line)
             painter.drawText(place, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, str(i))
-        below = QRectF(rect.left(), rect.bottom() + 2 + line, rect.width(), line)
+        over_px = max(0.0, text_width(self._labels[0]) + 2 - rect.width())  # of a narrow map
+        left_px = min(rect.left() - over_px / 2, self.width() - rect.width() - over_px)
+        below = QRectF(left_px, rect.bottom() + 2 + line, rect.width() + over_px, line)
         painter.drawText(below, Qt.AlignmentFlag.AlignHCenter, self._labels[0])
         painter.translate(rect.left() - left + 1, rect.center().y())
         painter.rotate(-90)

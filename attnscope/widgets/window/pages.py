@@ -77,6 +77,8 @@ class Pages(QStackedWidget):
         page = self._pages[self._view.page]
         if page is self.training and page.focusWidget() is None:
             page.upper_tabs.tabs["Curves"].setFocus()  # a key would change the recipe in the field before it
+        elif page is self.explore and self._view.is_presenting:
+            page.grid_panel.grid.setFocus()  # the keys of a lecture are the grid's
         self.setCurrentWidget(page)
 
     def splitters(self) -> dict[str, QSplitter]:
