@@ -317,6 +317,13 @@ class _JsonTeller:
         say(" ".join(json_text(values).split()))
 
 
+_NEXT = {
+    "done": ("To look at it", "attnscope", "open"),
+    "stopped": ("To go on with it", "attnscope", "train", "--resume"),
+}
+"""What a person can do with a run that has ended."""
+
+
 class _BarTeller:
     """A progress bar on a terminal; elsewhere a line for each look at held-out data."""
 
@@ -325,13 +332,13 @@ class _BarTeller:
         self._first_step = 0
         self._is_terminal = sys.stderr.isatty()
         self._started_at = self._drawn_at = time.monotonic()
-        self._evaluated = ""
+        self._evaluated = self._folder = ""
 
     def tell(self, event: TrainingEvent) -> None:
         """Show what changed."""
         match event:
             case Started():
-                self._n_steps, self._first_step = event.n_steps, event.step
+                self._n_steps, self._first_step, self._folder = event.n_steps, event.step, event.folder
                 self._started_at = time.monotonic()
                 self._say(
                     f"{event.n_parameters:,} parameters on {event.device}; {event.folder}. {event.note}"
@@ -347,9 +354,13 @@ class _BarTeller:
             case Saved() | Watched():
                 pass
             case SaveFailed():
+                self._folder = ""  # the note says where the model is
                 self._say(event.reason)
             case Finished():
                 self._say(f"{event.reason} at step {event.step:,}.{self._evaluated} {event.note}")
+                if self._folder and event.reason in _NEXT:
+                    what, *words = _NEXT[event.reason]
+                    self._say(f"{what}: {shell_line([*words, self._folder])}")
 
     def _say(self, text: str) -> None:
         if self._is_terminal:

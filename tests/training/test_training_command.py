@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from attnscope.cli import train as command
+from attnscope.counting import shell_line
 from attnscope.errors import LoadError, RecipeError
 from attnscope.models import load
 from attnscope.records import Step
@@ -36,6 +37,17 @@ def test_that_training_ends_with_0_and_a_run_folder(recipe_file: Path, tmp_path:
     arguments = _arguments(str(recipe_file), "--out", str(tmp_path / "run"), "--device", "cpu")
     assert arguments.run(arguments) == 0
     assert load(tmp_path / "run").own.card.training["step"] == 6
+
+
+def test_that_a_run_that_has_ended_says_what_can_be_done_with_it(
+    recipe_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = str(tmp_path / "my run")
+    words = (str(recipe_file), "--out", run, "--device", "cpu")
+    for more, told in ((("--until", "2"), "attnscope train --resume"), ((), "attnscope open")):
+        arguments = _arguments(*words, *more)
+        assert arguments.run(arguments) == 0
+        assert capsys.readouterr().err.splitlines()[-1].endswith(f"{told} {shell_line([run])}")
 
 
 def test_that_json_gives_one_event_a_line(
