@@ -8,9 +8,11 @@
 
 E[max of n] is that of Dodge et al. 2019, equation 1: n draws, with replacement, from the runs that were made.
 The variance that a seed explains is that of the means of its rows over the variance of all runs. One way is
-told to be better where the 95 % interval of the paired differences, by Student's t, leaves out 0.
+told to be better where the 95 % intervals of the paired differences, by Student's t, leave out 0: that over
+the runs, and those over the means of each first weights and each order: runs that share a seed are alike.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -150,8 +152,8 @@ def _sentence(
         return claimed(CLAIM, choice.answer)
     plain, anew = accuracies[False], accuracies[True]
     kept = ", trained in advance" if choice.answer.is_kept else ""
-    differences = (anew - plain).ravel()
-    reach = student_t(len(differences) - 1) * differences.std(ddof=1) / np.sqrt(len(differences))
+    differences = anew - plain
+    reach = max(map(_reach, (differences.ravel(), differences.mean(axis=0), differences.mean(axis=1))))
     better = "better" if differences.mean() > 0 else "worse"
     clear = better if abs(differences.mean()) > reach else "not clearly better or worse"
     return (
@@ -160,6 +162,11 @@ def _sentence(
         f"{plural(question.reinit_layers, 'top layer')} begun anew the mean is {clear}: "
         f"{100 * anew.mean():.1f} against {100 * plain.mean():.1f} %{kept}."
     )
+
+
+def _reach(values: Numbers) -> float:
+    """Half of the 95 % interval of a mean."""
+    return student_t(len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
 
 
 def tune_cells(shown: Tuned) -> tuple[CellMap, ...]:

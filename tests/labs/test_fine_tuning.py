@@ -102,6 +102,17 @@ def test_that_ways_that_cannot_be_told_apart_are_not_ranked() -> None:
     )
 
 
+def test_that_runs_that_share_an_order_do_not_count_as_runs_of_their_own() -> None:
+    """Six differences of 0.08 ± 0.05 are clearly above 0; three orders, each twice the same, are not."""
+    by_order = (0.03, 0.08, 0.13)
+    alike = WHOLE | {(True, i, j): WHOLE[False, i, j] + by_order[j] for i in range(2) for j in range(3)}
+    differences = np.array(by_order * 2)
+    assert differences.mean() > 2.57 * differences.std(ddof=1) / np.sqrt(6)  # t of 5 degrees of freedom
+    assert differences.mean() < 4.30 * np.std(by_order, ddof=1) / np.sqrt(3)  # and of 2
+    said = LAB.resolve(replace(LAB.example, answer=answer(alike))).words.sentence
+    assert "the mean is not clearly better or worse" in said
+
+
 def test_that_nothing_known_is_drawn_as_nothing() -> None:
     shown = LAB.resolve(LAB.example)
     assert np.isnan(shown.accuracies[True]).all()
