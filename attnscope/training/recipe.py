@@ -45,7 +45,7 @@ from attnscope.training.parts import (
     read_section,
     table_of,
 )
-from attnscope.training.starting import anchored_source, model_of_start, without_other_shape
+from attnscope.training.starting import anchored_path, anchored_source, model_of_start, without_other_shape
 
 __all__ = [
     "Recipe",
@@ -167,7 +167,7 @@ def _parse_toml(text: str) -> dict[str, Any]:
 def _anchor_path(tables: dict[str, Any], folder: Path) -> None:
     data = tables.get("data")
     if isinstance(data, dict) and isinstance(data.get("path"), str) and data["path"]:
-        data["path"] = str((folder / data["path"]).absolute())
+        data["path"] = anchored_path(data["path"], folder)
     start = tables.get("start")
     if isinstance(start, dict) and isinstance(start.get("from"), str):
         start["from"] = anchored_source(start["from"], folder)
@@ -198,7 +198,7 @@ def _meant_key(section: str, entry: str) -> str:
 def _anchored_value(name: str, value: str) -> Value:
     """The value of an override; paths are taken from the current folder."""
     if name == "data.path":
-        return str(Path(value).absolute())
+        return anchored_path(value, Path.cwd())
     return anchored_source(value, Path.cwd()) if name == "start.from" else _toml_value(value)
 
 

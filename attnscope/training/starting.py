@@ -16,6 +16,7 @@ The model is built by our own code and computes the same as there; the outputs o
 are left out, as is what stands for tokens that the tokenizer does not have.
 """
 
+import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
@@ -219,10 +220,17 @@ _OF_LABELS = frozenset({"pooling", "sentence_encoder", "reads_pair"})
 """What a model that told no labels never looked at."""
 
 
+def anchored_path(path: str, folder: Path) -> str:
+    """The whole of a path that is relative to `folder`, or to the home folder where ~ begins it: no shell
+    resolves that behind an equals sign.
+    """
+    return str((folder / os.path.expanduser(path)).absolute())
+
+
 def anchored_source(source: str, folder: Path) -> str:
     """The name of a model that comes with the program as it is, a relative path from `folder` on."""
     is_name = not source or source in demo_models() or is_download(source)
-    return source if is_name else str((folder / source).absolute())
+    return source if is_name else anchored_path(source, folder)
 
 
 def model_of_start(

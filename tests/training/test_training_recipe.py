@@ -52,6 +52,18 @@ def test_that_a_relative_path_is_taken_from_the_folder_of_the_recipe(tmp_path: P
 TEXT = '[data]\nkind = "text"\nabout = "plays"\n[objective]\nkind = "causal"\n[training]\nn_steps = 1\n'
 
 
+def test_that_a_tilde_is_the_home_folder_which_no_shell_puts_there_behind_an_equals_sign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    text = TEXT.replace('about = "plays"', 'path = "~/a.txt"')
+    assert parse_recipe(text, base_folder=tmp_path / "x").data.path == str(tmp_path / "a.txt")
+    given = parse_recipe(TEXT, overrides={"data.path": "~/b.txt", "start.from": "~/model"})
+    assert given.data.path == str(tmp_path / "b.txt")
+    assert given.start.source == str(tmp_path / "model")
+
+
 def test_that_what_a_recipe_says_of_its_own_text_is_not_said_of_another() -> None:
     mine = parse_recipe(TEXT, overrides={"data.path": "mine.txt"})
     assert mine.data.about == ""

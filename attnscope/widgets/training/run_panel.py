@@ -51,7 +51,7 @@ from attnscope.widgets.labels import (
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.training.recipe_editor import CostBar, RecipeEditor
 
-_DATA_HINT = "Text or pairs to train on, or a folder of texts"
+_DATA_HINT = "Text, pairs, or a folder of texts"
 _PICTURES_HINT = "A folder of pictures, or an NPZ file"
 
 
