@@ -14,7 +14,7 @@ from session_samples import Desk, info, states_of
 from attnscope import Caption
 from attnscope.figures import DARK, LIGHT, render, suggested_name
 from attnscope.figures.views import MAX_PLAIN, InsideFigure, InsidePart, inside_layout, pooled
-from attnscope.records import InsideShown, ShowInside
+from attnscope.records import InsideShown, ShowInside, Token
 from attnscope.viewmodels import ViewState
 from attnscope.viewmodels.causes import STEPS
 from attnscope.widgets import apply_theme
@@ -128,3 +128,14 @@ def test_that_the_button_goes_on_to_the_layer_of_head_and_query(qtbot: QtBot, sh
     assert dict(told[0]) == {"layer": head.layer, "token": 1, "stack": "decoder"}
     qtbot.keyClick(panel.inside.picture, Qt.Key.Key_Enter)
     assert len(told) == 2
+
+
+def test_that_the_title_says_what_is_written_however_narrow_it_is(qapp: object) -> None:
+    token = Token(id=1, piece="vieille", read="est")
+    spec = InsideFigure(inside=InsidePart(inside=inside(query_token=token)), height_mm=90)
+    wide, narrow = (render(dataclasses.replace(spec, width_mm=mm), "svg").decode() for mm in (174, 95))
+    assert "reading" in wide
+    assert "reading" not in narrow
+    for drawn in (wide, narrow):
+        assert "writing" in drawn
+        assert "vieille" in drawn

@@ -340,13 +340,21 @@ def _paint_words(
     painter.setPen(QColor(palette.text))
     painter.drawText(QPointF(layout.title.left(), baseline), inside.head.label)
     left = layout.title.left() + text_width(inside.head.label, LARGE_PX, is_bold=True) + 10
-    token = inside.query_token
-    name = f", {query_words(token)}" if token.read else f" {isolated(plain_piece(token.label))}"
-    beside = f"{title_words(inside)}{name}"
-    _write(painter, beside, left, baseline, right - left - 8, palette.muted, NORMAL_PX)
+    room = right - left - 8
+    _write(painter, _query_title(inside, room), left, baseline, room, palette.muted, NORMAL_PX)
     top, width = layout.formula.top(), layout.formula.width()
     _paint_formula(painter, words[0], QPointF(layout.formula.left(), top + type_px(14)), width, palette)
     _write(painter, words[1], layout.formula.left(), top + type_px(30), width, palette.muted, SMALL_PX)
+
+
+def _query_title(inside: HeadInside, room: float) -> str:
+    """The stack and the query; of one that writes, what is written where both have no room."""
+    token, words = inside.query_token, title_words(inside)
+    name = isolated(plain_piece(token.label))
+    if not token.read:
+        return f"{words} {name}"
+    whole = f"{words}, {query_words(token)}"
+    return whole if text_width(whole, NORMAL_PX) <= room else f"{words}, writing “{name}”"
 
 
 def _paint_formula(painter: QPainter, text: str, at: QPointF, room: float, palette: Palette) -> None:
