@@ -74,8 +74,9 @@ Everything is imported on first use, so that `import attnscope` is instant. Ever
 """
 
 import sys
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from attnscope.doors import door_of
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -122,6 +123,8 @@ if TYPE_CHECKING:
     from attnscope.trace.trace import load_trace as load_trace
     from attnscope.trace.trace import save_trace as save_trace
     from attnscope.training import train as train
+else:
+    __getattr__, _ = door_of(__name__)
 
 __version__ = "0.23.0"
 __all__ = [
@@ -169,60 +172,6 @@ __all__ = [
     "scaling_figure",
     "train",
 ]
-
-_HOMES = {
-    "Caption": "attnscope.figures.spec",
-    "CopyPattern": "attnscope.records.interventions",
-    "Figure": "attnscope.figures.figure",
-    "FigureOrigin": "attnscope.figures.spec",
-    "Findings": "attnscope.records.findings",
-    "GateTable": "attnscope.records.sites",
-    "LoadError": "attnscope.errors",
-    "SaveError": "attnscope.errors",
-    "UserError": "attnscope.errors",
-    "Gates": "attnscope.records.sites",
-    "HeadRef": "attnscope.records.sites",
-    "MakeMean": "attnscope.records.interventions",
-    "MakeUniform": "attnscope.records.interventions",
-    "Model": "attnscope.models.model",
-    "Recording": "attnscope.models.recording.recording",
-    "RemoveEdge": "attnscope.records.interventions",
-    "Site": "attnscope.records.sites",
-    "Trace": "attnscope.trace.trace",
-    "UseMask": "attnscope.records.interventions",
-    "WriteSettings": "attnscope.records.outputs",
-    "ask": "attnscope.drawing",
-    "curves_figure": "attnscope.drawing",
-    "demo_models": "attnscope.models.opening",
-    "figure": "attnscope.figures.figure",
-    "from_arrays": "attnscope.models.recording.arrays",
-    "importance": "attnscope.analysis.importance",
-    "inside_figure": "attnscope.drawing",
-    "lab": "attnscope.lab_drawing",
-    "load": "attnscope.models.opening",
-    "load_figure": "attnscope.drawing",
-    "load_trace": "attnscope.trace.trace",
-    "measure": "attnscope.analysis.measures",
-    "measure_texts": "attnscope.analysis.corpus",
-    "panels": "attnscope.figures.figure",
-    "picture": "attnscope.models.inputs",
-    "graph_figure": "attnscope.drawing",
-    "positions_figure": "attnscope.drawing",
-    "pruning_curve": "attnscope.analysis.importance",
-    "record": "attnscope.models.recording.recording",
-    "save_trace": "attnscope.trace.trace",
-    "scaling_figure": "attnscope.drawing",
-    "train": "attnscope.training",
-}
-
-
-def __getattr__(name: str) -> object:
-    """Import a public name when it is first used."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'attnscope' has no attribute {name!r}")
-    found: object = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = found
-    return found
 
 
 def __dir__() -> list[str]:

@@ -1,13 +1,16 @@
 """Doors of packages: what a package offers, whichever of its files holds it, imported on first use."""
 
-import dis
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
 from types import CodeType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dis import Instruction
 
 
 def door_of(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
@@ -41,7 +44,7 @@ def _imports(code: CodeType) -> list[tuple[str, tuple[str, ...]]]:
     """The modules of the program that a module imports from, with the names."""
     return [
         (step.argval, before.argval)
-        for before, step in pairwise(dis.get_instructions(code))
+        for before, step in _steps(code)
         if step.opname == "IMPORT_NAME" and step.argval.startswith("attnscope.")
     ]
 
@@ -53,7 +56,14 @@ def _made_in(module: str) -> tuple[str, ...]:
     code = spec.loader.get_code(module)  # type: ignore[union-attr]  # compiled: a bundle has no source
     return tuple(
         step.argval
-        for before, step in pairwise(dis.get_instructions(code))
+        for before, step in _steps(code)
         if step.opname == "STORE_NAME" and before.opname not in ("IMPORT_NAME", "IMPORT_FROM")
         if not step.argval.startswith("_")
     )
+
+
+def _steps(code: CodeType) -> Iterable[tuple["Instruction", "Instruction"]]:
+    """Each instruction with the one before it."""
+    from dis import get_instructions  # `import attnscope` alone does without
+
+    return pairwise(get_instructions(code))

@@ -37,7 +37,7 @@ from attnscope.records import (
 )
 from attnscope.viewmodels import LabStates, Posts, Replies, Requests, States
 from attnscope.viewmodels.session import Session
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 SAMPLES = (Sample(text="the cat sleeps", hint="an easy one"), Sample(text="I love <b>you</b> & me"))
 

@@ -14,7 +14,7 @@ from attnscope.cli.main import main
 from attnscope.models import Model
 from attnscope.records import HeadMeasures, LoadModel, Traced, TraceText
 from attnscope.trace import Trace
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from attnscope.counting import plural
 from attnscope.nn import MaskRule, attend
 from attnscope.records import NO_GATES, HeadRef, MapTile, Site
 from attnscope.trace import OneHead, SiteRecord, TraceProbe, build_pyramid
-from attnscope.workers.serve_tiles import HeadTiles
+from attnscope.workers import HeadTiles
 from bench.child import told_by
 from bench.long_model import N_TOKENS, long_files
 from bench.long_window import measure_long_window

@@ -14,7 +14,7 @@ from attnscope.nn import lost_device
 from attnscope.records import Failed, LoadModel, ModelLoaded, TraceText
 from attnscope.training import TrainingRun, parse_recipe, read_run
 from attnscope.viewmodels.training import CAPACITY, CurveData
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 LOST = "CUDA error: device-side assert triggered\nCUDA kernel errors might be asynchronously reported"
 RECIPE = """

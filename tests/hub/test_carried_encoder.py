@@ -9,7 +9,7 @@ from hf_folders import make, save_folder
 from attnscope.cli.main import main
 from attnscope.errors import LoadError
 from attnscope.models import load
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 pytest.importorskip("transformers")
 

@@ -18,8 +18,7 @@ from attnscope.records import (
     ShowShelf,
     StopFetching,
 )
-from attnscope.workers.fetch_desk import NEWS_EVERY_S, FetchDesk
-from attnscope.workers.threads import fetch_thread
+from attnscope.workers import NEWS_EVERY_S, FetchDesk, fetch_thread
 
 NAME, WEIGHTS = "someone/tiny", "model.safetensors"
 

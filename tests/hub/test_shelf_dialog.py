@@ -24,7 +24,7 @@ from attnscope.records import (
 )
 from attnscope.viewmodels import WorkState, watch_downloads
 from attnscope.widgets.window import COLUMNS, ShelfDialog
-from attnscope.workers.fetch_desk import FetchDesk
+from attnscope.workers import FetchDesk
 
 pytestmark = pytest.mark.qt
 NAME, WEIGHTS = "someone/tiny", "model.safetensors"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[2]
-MOST = 144
+MOST = 140
 """May only be lowered: whoever rebuilds the inside has so many names to keep."""
 
 

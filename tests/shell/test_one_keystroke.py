@@ -23,9 +23,7 @@ from attnscope.app import Program
 from attnscope.crash import CrashLog, CrashWriter
 from attnscope.records import Traced
 from attnscope.settings import Settings, StartOptions
-from attnscope.workers.serve_tiles import TileServer
-from attnscope.workers.threads import BuildEngine
-from attnscope.workers.views import Views
+from attnscope.workers import BuildEngine, TileServer, Views
 
 pytestmark = pytest.mark.qt
 

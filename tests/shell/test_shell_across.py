@@ -20,7 +20,7 @@ from attnscope.records import (
     ShowLens,
     TraceText,
 )
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 pytestmark = pytest.mark.slow
 

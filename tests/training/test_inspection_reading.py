@@ -9,7 +9,7 @@ import numpy as np
 
 from attnscope.records import UPDATE_BINS, Inspection, InspectionsShown, ShowInspections
 from attnscope.training import INSPECTIONS, MOST_STEPS, InspectionsReader, history_of
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 
 def look(step: int, layers: tuple[str, ...] = ("tokens", "head")) -> Inspection:

@@ -34,7 +34,7 @@ from attnscope.training import (
     write_recipe,
 )
 from attnscope.viewmodels.training import work_rows
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 CPU = torch.device("cpu")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from worker_tools import save_tiny
 
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from attnscope.records import (
 )
 from attnscope.text import is_kept_out
 from attnscope.text.tasks import make_task
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 from attnscope.workers.experiments import work_on
 
 pytestmark = pytest.mark.slow

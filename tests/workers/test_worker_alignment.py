@@ -14,7 +14,7 @@ from attnscope.records import (
     ShowAlignment,
     TraceText,
 )
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 PAIRS = "the cat sat\tle chat est\na dog\tle chat\n"
 

@@ -18,8 +18,7 @@ from attnscope.records import (
     StopWork,
     TraceText,
 )
-from attnscope.workers import serve_measuring
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine, serve_measuring
 
 TEXT = "the cat sat on the mat"
 

@@ -5,7 +5,7 @@ from collections.abc import Generator
 import pytest
 
 from attnscope.records import Progress, Ready, Reply
-from attnscope.workers.engine import BackgroundJobs, StepsJob
+from attnscope.workers import BackgroundJobs, StepsJob
 
 RESULT = Ready(devices=("cpu",), demo_models=())
 

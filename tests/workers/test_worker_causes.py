@@ -33,7 +33,7 @@ from attnscope.records import (
     TextsPatched,
 )
 from attnscope.trace import GateProbe
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 TEXT, OTHER, TARGET = "the cat sat on the mat", "a cat sat on the mat", "le chat est sur"
 

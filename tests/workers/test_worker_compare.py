@@ -22,8 +22,7 @@ from attnscope.records import (
     TraceText,
 )
 from attnscope.viewmodels.compare import align_stacks, pair_answers
-from attnscope.workers.engine import Engine
-from attnscope.workers.mailbox import Mailbox
+from attnscope.workers import Engine, Mailbox
 
 OFF = Gates.of({HeadRef(stack="decoder", layer=0, head=1): 0.0})
 

@@ -20,8 +20,7 @@ from attnscope.records import (
     Traced,
     TraceText,
 )
-from attnscope.workers.engine import BackgroundJobs, Engine
-from attnscope.workers.serve_measuring import batch_size, ranking_runs, run_cost, samples_asked
+from attnscope.workers import BackgroundJobs, Engine, batch_size, ranking_runs, run_cost, samples_asked
 
 
 @pytest.fixture

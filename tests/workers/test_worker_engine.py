@@ -28,7 +28,7 @@ from attnscope.records import (
     Traced,
     TraceText,
 )
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 HEAD = HeadRef(stack="decoder", layer=1, head=1)
 

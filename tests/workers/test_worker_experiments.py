@@ -25,9 +25,8 @@ from attnscope.records import (
     StopWork,
     WritingFinding,
 )
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine, WorkerThread, build_engine
 from attnscope.workers.experiments.writing_lengths import compare_writers
-from attnscope.workers.threads import WorkerThread, build_engine
 
 LAB = LABS["Quality by length"]
 

@@ -22,7 +22,7 @@ from attnscope.records import (
     TextsPatched,
     TraceText,
 )
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 
 def opened(folder: Path) -> Engine:

@@ -16,7 +16,7 @@ from attnscope.records import (
     WriteText,
     WritingNews,
 )
-from attnscope.workers.mailbox import Mailbox
+from attnscope.workers import Mailbox
 
 HEAD = HeadRef(stack="decoder", layer=1, head=0)
 

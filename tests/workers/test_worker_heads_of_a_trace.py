@@ -20,11 +20,7 @@ from attnscope.records import (
     Traced,
     TraceText,
 )
-from attnscope.workers import serve_views
-from attnscope.workers.engine import Engine
-from attnscope.workers.serve_tiles import TileServer
-from attnscope.workers.threads import TileDesk
-from attnscope.workers.views import N_CHECKPOINTS_KEPT, Views
+from attnscope.workers import N_CHECKPOINTS_KEPT, Engine, TileDesk, TileServer, Views, serve_views
 
 HEAD = HeadRef(stack="decoder", layer=0, head=0)
 

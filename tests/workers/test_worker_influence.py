@@ -18,8 +18,7 @@ from attnscope.records import (
     StopWork,
     TraceText,
 )
-from attnscope.workers import serve_causes
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine, serve_causes
 
 TEXT, TARGET = "the cat sat on the mat", "le chat est sur"
 

@@ -7,8 +7,7 @@ from worker_tools import ask
 
 from attnscope.models import Model
 from attnscope.records import Failed, HeadRef, InsideShown, LoadModel, ShowInside
-from attnscope.workers.engine import Engine
-from attnscope.workers.mailbox import Mailbox
+from attnscope.workers import Engine, Mailbox
 
 HEAD = HeadRef(stack="cross", layer=1, head=0)
 

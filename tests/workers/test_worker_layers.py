@@ -19,10 +19,7 @@ from attnscope.records import (
     TraceText,
 )
 from attnscope.viewmodels.maps import long_map_of
-from attnscope.workers import serve_views
-from attnscope.workers.engine import Engine
-from attnscope.workers.serve_tiles import TileServer
-from attnscope.workers.views import Views
+from attnscope.workers import Engine, TileServer, Views, serve_views
 from bench.long_model import long_text, write_long_model
 
 N_TOKENS = 1_100  # just above what one array of weights may hold

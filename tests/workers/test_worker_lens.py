@@ -4,8 +4,7 @@ import pytest
 from worker_tools import ask, save_tiny
 
 from attnscope.records import Failed, LensShown, LoadModel, ShowLens
-from attnscope.workers.engine import Engine
-from attnscope.workers.mailbox import Mailbox
+from attnscope.workers import Engine, Mailbox
 
 
 @pytest.mark.parametrize("form", ["decoder", "encoder", "encoder-decoder"])

@@ -15,7 +15,7 @@ from attnscope.records import (
     StartTraining,
     TraceText,
 )
-from attnscope.workers.mailbox import IDLE_S, Mailbox, RateLimit
+from attnscope.workers import IDLE_S, Mailbox, RateLimit
 
 
 class Clock:

@@ -8,7 +8,7 @@ from worker_tools import ask
 from attnscope.models import load, network
 from attnscope.nn import stop_if_unwanted, stoppable
 from attnscope.records import NO_GATES, Failed, Gates, HeadRef, LoadModel, OutputWritten, Traced, TraceText
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 TEXT = "the cat sat on the mat"
 OFF = Gates.of({HeadRef(stack="decoder", layer=0, head=1): 0.0})

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from attnscope.records import Failed, HeadRef, LoadModel, MakeUniform, Traced, TraceText, mask_of
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 
 def write_nothing(_error: BaseException, _what: str) -> Path | None:

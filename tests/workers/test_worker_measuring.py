@@ -21,7 +21,7 @@ from attnscope.records import (
     Traced,
     TraceText,
 )
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 FIRST = HeadRef(stack="encoder", layer=0, head=0)
 TREE = (

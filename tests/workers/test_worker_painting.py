@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from training_fakes import traced
 
 from attnscope.records import ModelSaved, Ready, Reply, Request, TraceText, TrainingNews
-from attnscope.workers.threads import WorkerThread
+from attnscope.workers import WorkerThread
 
 pytestmark = pytest.mark.qt
 LONG_S = 60.0

@@ -7,7 +7,7 @@ from worker_tools import ask
 
 from attnscope.paths import resources_folder
 from attnscope.records import BatchShown, PlanRecipe, RecipePlanned, ShowBatch
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 RECIPE = """
 [model]

@@ -18,7 +18,7 @@ from attnscope.records import (
     SavePruned,
     TryPruning,
 )
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 OFF = Gates.of({HeadRef(stack="decoder", layer=0, head=1): 0.0})
 

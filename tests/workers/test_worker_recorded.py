@@ -35,7 +35,7 @@ from attnscope.records import (
     WriteText,
 )
 from attnscope.trace import Trace
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 HEAD = HeadRef(stack="encoder", layer=1, head=1)
 

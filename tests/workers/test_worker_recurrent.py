@@ -8,7 +8,7 @@ from worker_tools import ask
 
 from attnscope.cli.main import main
 from attnscope.records import Failed, InfluenceShown, LoadModel, ShowGraph, ShowInfluence, TraceText
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 
 @pytest.fixture

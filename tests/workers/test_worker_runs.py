@@ -4,8 +4,7 @@ from pathlib import Path
 
 from attnscope.records import Failed, Finished, FollowRun, OpenRuns, Progress, RunNews, RunsOpened, Step
 from attnscope.training import line_from_event
-from attnscope.workers.engine import Engine
-from attnscope.workers.mailbox import Mailbox
+from attnscope.workers import Engine, Mailbox
 
 RECIPE = """
 [model]

@@ -22,8 +22,7 @@ from attnscope.records import (
     TryPruning,
 )
 from attnscope.viewmodels import WorkState, watch_pages, watch_session
-from attnscope.workers.engine import Engine
-from attnscope.workers.threads import WorkerThread, build_engine
+from attnscope.workers import Engine, WorkerThread, build_engine
 
 
 def write_nothing(_error: BaseException, _what: str) -> Path | None:

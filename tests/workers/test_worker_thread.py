@@ -25,7 +25,7 @@ from attnscope.records import (
     TraceText,
     TrainingNews,
 )
-from attnscope.workers.threads import WorkerThread
+from attnscope.workers import WorkerThread
 
 pytestmark = pytest.mark.qt
 

@@ -26,10 +26,7 @@ from attnscope.records import (
     Tokens,
 )
 from attnscope.trace import TextRecord, Trace, site_weights
-from attnscope.workers import serve_tiles
-from attnscope.workers.serve_tiles import TileServer
-from attnscope.workers.threads import TileDesk, tile_thread
-from attnscope.workers.views import Views
+from attnscope.workers import TileDesk, TileServer, Views, serve_tiles, tile_thread
 
 N = 1_200
 HEAD = HeadRef(stack="decoder", layer=0, head=1)

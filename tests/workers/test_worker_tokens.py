@@ -21,7 +21,7 @@ from attnscope.records import (
     TokenizersNews,
     VocabularyShown,
 )
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from attnscope.records import (
 from attnscope.shapes import drawn_picture
 from attnscope.training import parse_recipe
 from attnscope.viewmodels.compare import token_labels
-from attnscope.workers.engine import Engine, TrainingJob
+from attnscope.workers import Engine, TrainingJob
 
 RECIPE = """
 [model]

@@ -7,8 +7,7 @@ from worker_tools import ask
 from attnscope.models import Model, load, network
 from attnscope.nn import progress_heard, stoppable
 from attnscope.records import NO_GATES, Gates, HeadRef, LoadModel, MakeUniform, Reply, Traced, TraceText
-from attnscope.workers import serve_views
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine, serve_views
 
 TEXT = "the cat sat on the mat"
 HEADS = tuple(HeadRef(stack=stack, layer=1, head=1) for stack in ("encoder", "decoder", "cross"))

@@ -18,7 +18,7 @@ from attnscope.records import (
     WeightsNews,
     WeightsShown,
 )
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 HEAD = HeadRef(stack="decoder", layer=1, head=1)
 

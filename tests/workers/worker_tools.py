@@ -8,7 +8,7 @@ from attnscope.models import ModelCard, write_model_folder
 from attnscope.nn import ModelConfig, build_transformer
 from attnscope.records import OutputWritten, Reply, Request, Traced
 from attnscope.text import train_tokenizer
-from attnscope.workers.engine import Engine
+from attnscope.workers import Engine
 
 WORDS = ("the cat sat on the mat", "le chat est sur le tapis", "a dog and a bird saw the cat")
 
