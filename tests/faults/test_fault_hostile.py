@@ -517,7 +517,9 @@ def test_that_hostile_processors_are_refused_or_read(name: str, tmp_path: Path) 
         place,
         hostile.of_json(picture, 150 * TIMES, SEED),
     )
-    try_all(lambda _: read_extractor(tmp_path, library), place, hostile.of_json(sound, 80 * TIMES, SEED + 1))
+    config = library.WhisperConfig(num_mel_bins=16, max_source_positions=50)
+    contents = hostile.of_json(sound, 80 * TIMES, SEED + 1)
+    try_all(lambda _: read_extractor(tmp_path, library, config), place, contents)
 
 
 def test_that_hostile_requests_to_the_window_ask_for_nothing_or_a_path() -> None:

@@ -230,7 +230,7 @@ def test_that_an_attention_is_what_its_paper_says(form, variant, fill_with_ramp,
 
 def recorded_weights(looker: Looker) -> Tensor:
     call = looker.call
-    s = attention.scores(call.q, call.k, rule=call.rule, score=call.score)
+    s = attention.scores_of(call.q, call.k, rule=call.rule, score=call.score)
     return (s - looker.facts["lse"][..., None]).exp()
 
 
