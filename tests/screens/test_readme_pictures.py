@@ -45,7 +45,7 @@ def test_that_the_train_page_looks_as_in_the_readme(
     training.open_recipe(str(paths.resources_folder() / "recipes" / "reverse.toml"))
     training.recipe.edit(training.recipe.text.replace("n_steps = 1500", "n_steps = 600"))
     training.start()
-    qtbot.waitUntil(lambda: training.run.status.phase == "finished", timeout=150_000)
+    qtbot.waitUntil(lambda: training.run.status.phase == "finished", timeout=400_000)
     qtbot.waitUntil(lambda: training.watch.traced is not None, timeout=10_000)
     settle(program, qtbot)
     shown = program.window.grab()
