@@ -229,6 +229,8 @@ class _Sweep:
         from attnscope.training.loop import TrainingRun
 
         training = TrainingRun(self._recipes[run.name], self._out / run.name, self._arguments.device)
+        if self._arguments.may_choose_threads:
+            training.choose_threads()
         self._own.add(training)
         note = ""
         for event in training.events():

@@ -25,7 +25,7 @@ from attnscope.records.importance import PartsDone
 from attnscope.records.runs import Evaluated, Finished, Step
 from attnscope.studies.study import Cell, Choices, PaperComparison, Study
 from attnscope.text.tasks import make_task
-from attnscope.training import TrainingRun, read_recipe, read_run
+from attnscope.training import read_recipe, read_run, train
 
 QUICK = {
     "training.n_steps": "4",
@@ -61,12 +61,13 @@ def train_study(
 
     Raises UserError when the training does not come to its end.
     """
-    recipe = read_recipe(study_recipe(name), {"training.seed": str(seed), **(changes or {})})
+    overrides = {"training.seed": str(seed), **(changes or {})}
+    n_steps = read_recipe(study_recipe(name), overrides).training.n_steps
     about = f"training {name}"
-    for event in TrainingRun(recipe, out, device).events():
+    for event in train(study_recipe(name), out, device, overrides):
         match event:
             case Step():
-                yield PartsDone(n_done=event.step, n_total=recipe.training.n_steps, about=about)
+                yield PartsDone(n_done=event.step, n_total=n_steps, about=about)
             case Evaluated():
                 about = f"training {name}: loss {event.loss:.3f}"
             case Finished() if event.reason != "done":

@@ -118,10 +118,6 @@ def train(
     takes as many as are quickest, as `attnscope train` does; afterwards torch has them all again.
     """
     run = TrainingRun(read_recipe(recipe, overrides), Path(out), device, may_lengthen=may_lengthen)
-    before = torch.get_num_threads()
-    if before > 1:
+    if torch.get_num_threads() > 1:
         run.choose_threads()
-    try:
-        yield from run.events()
-    finally:
-        torch.set_num_threads(before)
+    yield from run.events()

@@ -5,7 +5,8 @@ How a run on a CPU computes: with how many threads, tried on its own batches, an
 Small products are over before a second thread has been woken, and a core that is busy with something else
 holds up every product that waits for it; threads that each take rows of a batch meet only once a step. What
 is chosen changes the last digits of sums, so a run folder keeps it, and a resumed run computes in the same
-way.
+way. Steps that become slow, as when another program takes a core, have the ways tried again; the folder keeps
+from which step on a run computed in which.
 
 Several threads that train one model together: each works out the gradients of its own rows of a batch.
 Threads inside the products meet after each of them, some hundred times a step, and while they wait they
@@ -16,12 +17,15 @@ steps to the last bit, other numbers differ in the last digits of sums. Each tak
 all at once would keep more than `AT_ONCE_BYTES` for their gradients.
 """
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache, partial
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 import torch
@@ -41,9 +45,13 @@ from attnscope.training.recipe import Recipe
 THREADS_NAME = "threads.txt"
 PRECISION_NAME = "precision.txt"
 N_ROUNDS, MOST_S = 10, 2.0
+N_ROUNDS_AGAIN, _MOST_CHANGES = 3, 100
 _LEAST_GAIN = 0.9
 """More threads are worth their place when a step takes at most so much of the time with fewer."""
-_BY_ROWS = " by rows"
+_BY_ROWS, _FROM_STEP = " by rows", " from step "
+_SLOWER, _N_RECENT = 1.4, 8
+_OF_SLOW_STEPS, _OF_STEPS = 0.1, 0.02
+"""The share of the steps that a trial may take the time of: of slow ones, and of others."""
 _BFLOAT16_GAIN = 0.8
 """The share of the time of float32 that bfloat16 may take to be called quick."""
 
@@ -66,21 +74,34 @@ def ways_up_to(most: int, n_rows: int = 0) -> list[Way]:
     return [Way(), *by_rows, *(Way(n) for n in several)]
 
 
-def kept_way(folder: Path) -> Way | None:
-    """How the run in a folder computes; None where nothing is kept."""
+def kept_ways(folder: Path) -> dict[int, Way]:
+    """How the run in a folder computes, by the first step that was made so; empty where nothing is kept."""
+    ways = {}
     try:
-        text = (
-            read_outside(folder / THREADS_NAME, expected="a number of threads", max_bytes=16).decode().strip()
-        )
-        n = int(text.removesuffix(_BY_ROWS))
+        text = read_outside(folder / THREADS_NAME, expected="numbers of threads", max_bytes=4096).decode()
+        for line in text.strip().splitlines():
+            words, _, first = line.partition(_FROM_STEP)
+            n = int(words.removesuffix(_BY_ROWS))
+            if n <= 0:
+                return {}
+            ways[int(first or 1)] = Way(min(n, 1024), words.endswith(_BY_ROWS))
     except (LoadError, ValueError):
-        return None
-    return Way(min(n, 1024), text.endswith(_BY_ROWS)) if n > 0 else None
+        return {}
+    return ways
 
 
-def keep_way(folder: Path, way: Way) -> None:
-    """Note it for those who go on with the run."""
-    replace_file(folder / THREADS_NAME, f"{way.n}{_BY_ROWS * way.is_by_rows}\n".encode())
+def way_at(ways: Mapping[int, Way], step: int) -> Way | None:
+    """The way of a step, counted from 1, that was or is to be made; None where none is kept for it."""
+    return ways[max(begun)] if (begun := [first for first in ways if first <= step]) else None
+
+
+def keep_ways(folder: Path, ways: Mapping[int, Way]) -> None:
+    """Note them for those who go on with the run."""
+    lines = [
+        f"{way.n}{_BY_ROWS * way.is_by_rows}{f'{_FROM_STEP}{first}' * (first > 1)}\n"
+        for first, way in sorted(ways.items())
+    ]
+    replace_file(folder / THREADS_NAME, "".join(lines).encode())
 
 
 def settled_precision(folder: Path, device: torch.device, *, is_older: bool, is_alone: bool) -> str:
@@ -152,7 +173,11 @@ def _product_s(kind: torch.dtype) -> float:
 
 
 def quickest_way(
-    work: Callable[[Way], object], ways: Sequence[Way], *, clock: Callable[[], float] = time.perf_counter
+    work: Callable[[Way], object],
+    ways: Sequence[Way],
+    *,
+    n_rounds: int = N_ROUNDS,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Way:
     """The way that does the work quickest, tried in turns for a few seconds; the first unless one clearly is.
 
@@ -163,7 +188,7 @@ def quickest_way(
     took: dict[Way, list[float]] = {way: [] for way in ways}
     begin_s = clock()
     try:
-        for index in range(N_ROUNDS + 1):
+        for index in range(n_rounds + 1):
             for way in ways:
                 torch.set_num_threads(way.in_products)
                 start_s = clock()
@@ -180,6 +205,42 @@ def quickest_way(
         if sorted(ratios)[len(ratios) // 2] < _LEAST_GAIN:
             best = way
     return best
+
+
+class Lookout:
+    """When the ways are to be tried again: steps have become slow, or had, and it may have passed.
+
+    A trial takes as long as some steps, so many are made between two that it costs little of their time.
+    """
+
+    def __init__(self, ways: Sequence[Way]) -> None:
+        self._ways, self._n_changes = ways, 0
+        self._begin()
+
+    def ways(self, now: Way) -> list[Way]:
+        """What to try: the present way, which another must clearly beat, and the others."""
+        return [now, *(way for way in self._ways if way != now)]
+
+    def _begin(self) -> None:
+        self._recent: deque[float] = deque(maxlen=_N_RECENT)
+        self._quickest, self._n_steps = math.inf, 0
+
+    def tried(self, *, has_changed: bool) -> None:
+        """The ways were tried; whether another one is taken now."""
+        self._n_changes += has_changed
+        self._begin()
+
+    def is_due(self, token_s: float) -> bool:
+        """Whether to try them after one more step, which took so many seconds for each of its tokens."""
+        self._n_steps += 1
+        self._recent.append(token_s)
+        if len(self._recent) < _N_RECENT or self._n_changes >= _MOST_CHANGES:
+            return False
+        usual = median(self._recent)
+        self._quickest = min(self._quickest, usual)
+        is_slow = usual > _SLOWER * self._quickest
+        share = _OF_SLOW_STEPS if is_slow else _OF_STEPS if self._n_changes else 0.0
+        return (1 + N_ROUNDS_AGAIN) * len(self._ways) <= share * self._n_steps
 
 
 _Part = tuple[Tensor, Sequence[Tensor | None]]

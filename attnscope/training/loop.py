@@ -7,7 +7,7 @@ same steps as an uninterrupted one, and looking at the model between steps chang
 
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from attnscope.collector import collect_all, collect_as_usual
+from attnscope.errors import SaveError
 from attnscope.models.model import Model
 from attnscope.nn import count_parameters
 from attnscope.nn.layers import running_kept
@@ -26,14 +27,18 @@ from attnscope.schemes.norms import NORMS
 from attnscope.training.batches import batches_of_step
 from attnscope.training.beginning import Begun, begin
 from attnscope.training.descent import (
+    N_ROUNDS,
+    N_ROUNDS_AGAIN,
     Descent,
+    Lookout,
     Way,
     autocast_of,
     keep_precision,
-    keep_way,
-    kept_way,
+    keep_ways,
+    kept_ways,
     quickest_way,
     settled_precision,
+    way_at,
     ways_up_to,
 )
 from attnscope.training.distributed import ALONE, Ranks, SharedLoss, whole_of
@@ -148,6 +153,8 @@ class TrainingRun:
         self._autocast = autocast_of(self._settled_precision(), self.device)
         self._descent = Descent(recipe, self._begun.loss, self.device, ranks, self._autocast)
         self._held.callback(self._descent.close)
+        self._ways: dict[int, Way] = {}
+        self._lookout: Lookout | None = None
         self._clock = clock
         self._wait = wait
         self._is_stop_wanted = False
@@ -190,29 +197,74 @@ class TrainingRun:
     def choose_threads(self) -> Way:
         """Compute with the threads that make the steps of this run quickest, and give them.
 
-        They are tried before the first step, for a few seconds, and leave no trace but a line in the run
-        folder, which a resumed run takes.
+        They are tried before the first step, for a few seconds, and again when steps have become slow. That
+        leaves no trace but lines in the run folder, which a resumed run follows. After `events` torch has all
+        its threads again.
         """
-        most, folder = torch.get_num_threads(), self._begun.folder.folder
+        most = torch.get_num_threads()
         if self.device.type != "cpu" or self._ranks.n > 1 or self.step >= self.recipe.training.n_steps:
             return Way(most)
+        self._held.callback(torch.set_num_threads, most)
         n_rows = self._descent.n_rows
-        way = kept_way(folder)
-        if way is None or way.in_products > most or (way.is_by_rows and way.n > n_rows):
-            try:
-                with torch.random.fork_rng(devices=()), running_kept(self._begun.loss.module):
-                    way = quickest_way(self._trial(), ways_up_to(most, n_rows)) if most > 1 else Way()
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
-                    raise
+        kept = kept_ways(self._begun.folder.folder).items()
+        self._ways = {
+            first: way
+            for first, way in kept
+            if way.in_products <= most and not (way.is_by_rows and way.n > n_rows)
+        }
+        to_try = ways_up_to(most, n_rows) if most > 1 else [Way()]
+        way = way_at(self._ways, self.step + 1)
+        if way is None:
+            way = self._quickest_way(to_try, N_ROUNDS)
+            if way is None:
                 return Way(most)  # the first step meets it again, and tells what to do
-            finally:
-                self._descent.way = Way()
-                self._begun.optimizer.zero_grad(set_to_none=True)
-            keep_way(folder, way)
+            self._keep_way(way)
+        self._compute_in(way)
+        self._lookout = Lookout(to_try) if most > 1 else None
+        return way
+
+    def _quickest_way(self, ways: Sequence[Way], n_rounds: int) -> Way | None:
+        """The quickest of the ways for steps as they are now; None where memory is too short to try them."""
+        if len(ways) == 1:
+            return ways[0]
+        before = self._descent.way
+        try:
+            with torch.random.fork_rng(devices=()), running_kept(self._begun.loss.module):
+                return quickest_way(self._trial(), ways, n_rounds=n_rounds)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            return None
+        finally:
+            self._descent.way = before
+            self._begun.optimizer.zero_grad(set_to_none=True)
+
+    def _keep_way(self, way: Way) -> None:
+        """Note that the next step and those after it are made in this way."""
+        self._ways = {first: kept for first, kept in self._ways.items() if first <= self.step}
+        self._ways[self.step + 1 if self._ways else 1] = way
+        keep_ways(self._begun.folder.folder, self._ways)
+
+    def _compute_in(self, way: Way) -> None:
         torch.set_num_threads(way.in_products)
         self._descent.way = way
-        return way
+
+    def _look_at_speed(self, token_s: float) -> None:
+        """After a step that took so long for each token: take another way where that was slow."""
+        if self._lookout is None:
+            return
+        if self.step < max(self._ways):  # resumed before a change: as it went the first time
+            self._compute_in(self._ways.get(self.step + 1, self._descent.way))
+        elif self._lookout.is_due(token_s):
+            now = self._descent.way
+            way = self._quickest_way(self._lookout.ways(now), N_ROUNDS_AGAIN) or now
+            try:
+                if way != now:
+                    self._keep_way(way)
+            except SaveError:  # unkept, a resumed run would go another way; the disk may take it later
+                way = now
+            self._compute_in(way)
+            self._lookout.tried(has_changed=way != now)
 
     def request_stop(self) -> None:
         """End after the step in progress: save, then `Finished`."""
@@ -271,16 +323,18 @@ class TrainingRun:
                 yield self._diverged(rate, outcome)
                 return
             self.step += 1
+            took_s = max(self._clock() - started_at, 1e-9)
             yield Step(
                 step=self.step,
                 loss=outcome.loss,
                 learning_rate=rate,
                 gradient_norm=outcome.gradient_norm,
-                tokens_per_s=outcome.n_tokens / max(self._clock() - started_at, 1e-9),
+                tokens_per_s=outcome.n_tokens / took_s,
                 n_tokens=outcome.n_tokens,
                 open_heads=self._begun.techniques.open_heads,
                 **self._sizes(),
             )
+            self._look_at_speed(took_s / max(1, outcome.n_tokens))
             if self.step % training.evaluate_every == 0 or self.step == training.n_steps:
                 yield from self._evaluate()
             if self._agreed(self._saver.is_due(self.step)):

@@ -58,7 +58,7 @@ from attnscope.training import (
     PRECISION_NAME,
     THREADS_NAME,
     ResumeState,
-    kept_way,
+    kept_ways,
     load_state,
     parse_recipe,
     read_inspections,
@@ -405,7 +405,7 @@ def test_that_hostile_notes_on_how_a_run_computes_are_left_alone(tmp_path: Path)
     cpu = torch.device("cpu")
     for content in (b"2 rows", b"2", b"bfloat16"):
         try_all(
-            lambda path: kept_way(path.parent),
+            lambda path: kept_ways(path.parent),
             tmp_path / THREADS_NAME,
             hostile.of_bytes(content, 20 * TIMES, SEED),
         )

@@ -20,8 +20,8 @@ from attnscope.training import (
     TrainingRun,
     Way,
     can_divide,
-    keep_way,
-    kept_way,
+    keep_ways,
+    kept_ways,
     parse_recipe,
 )
 
@@ -78,7 +78,7 @@ def _trained(folder: Path, text: str, way: Way, dropout: float = 0.0, n_steps: i
     recipe = replace(recipe, training=replace(recipe.training, n_steps=n_steps))
     out = folder / f"{way.n}{way.is_by_rows}"
     run = TrainingRun(recipe, out, CPU, may_lengthen=True)
-    keep_way(out, way)
+    keep_ways(out, {1: way})
     assert run.choose_threads() == way
     losses = [event.loss for event in run.events() if isinstance(event, Step)]
     return losses, {name: value.clone() for name, value in run.model.own.module.state_dict().items()}
@@ -203,11 +203,12 @@ def test_that_recipes_whose_rows_hang_together_are_not_divided(tmp_path: Path) -
 def test_that_a_kept_way_by_more_rows_than_a_batch_has_is_tried_anew(tmp_path: Path) -> None:
     recipe = _recipe(tmp_path, TRANSLATING)
     run = TrainingRun(recipe, tmp_path / "run", CPU)
-    keep_way(tmp_path / "run", Way(6, True))
+    keep_ways(tmp_path / "run", {1: Way(6, True)})
     n = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        assert run.choose_threads() == kept_way(tmp_path / "run") == Way()
+        assert run.choose_threads() == Way()
+        assert kept_ways(tmp_path / "run") == {1: Way()}
     finally:
         torch.set_num_threads(n)
     assert isinstance(list(run.events())[-1], Finished)
