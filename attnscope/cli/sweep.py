@@ -229,7 +229,7 @@ class _Sweep:
         from attnscope.training.loop import TrainingRun
 
         training = TrainingRun(self._recipes[run.name], self._out / run.name, self._arguments.device)
-        if self._arguments.may_choose_threads:
+        if getattr(self._arguments, "may_choose_threads", False):
             training.choose_threads()
         self._own.add(training)
         note = ""
