@@ -49,6 +49,13 @@ def _many(nouns: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(a.format(noun), b.format(nouns[noun])) for noun in nouns for a, b in MANY_PLACES]
 
 
+def _two(place: tuple[str, str], english: str, french: str, un: str = "un") -> tuple[str, str]:
+    """A place filled with words that are in none of the lists."""
+    le = {"un": "le", "une": "la"}[un] + f" {french}"
+    source = place[0].format(a=f"a {english}", the=f"the {english}", The=f"The {english}")
+    return source, place[1].format(un=f"{un} {french}", le=le, Le=le.capitalize())
+
+
 PAIRS = [*_ones(ALL), *_many(HE_MANY | SHE_MANY)]
 WANTED = "I want {the} now.", "Je veux {le} maintenant."
 
@@ -116,6 +123,36 @@ def test_that_a_place_without_an_article_in_french_is_left_alone() -> None:
     assert not any("wore" in source for source, _ in made)
     made = _made([*PAIRS, ("Tom wore the hat home.", "Tom porta le chapeau chez lui.")])
     assert ("Tom wore the curtain home.", "Tom porta le rideau chez lui.") in made
+
+
+def test_that_one_word_for_two_is_exchanged_in_neither_language() -> None:
+    """ "Tea pot" is *théière*, and *porte fenêtre* is "patio": half of it exchanged would leave the other."""
+    teapots = [_two(place, "tea pot", "théière", "une") for place in ONE_PLACES[:4]]
+    pots = [_two(place, "pot", "théière", "une") for place in ONE_PLACES[2:4]]
+    assert set(_made([*PAIRS, *teapots, *pots])) <= {*PAIRS, *teapots, *pots}
+    patios = [_two(place, "patio", "porte fenêtre", "une") for place in ONE_PLACES]
+    halves = ("door", "porte"), ("window", "fenêtre")
+    doors = [_two(place, *half, "une") for half in halves for place in ONE_PLACES[:3]]
+    made = {
+        pair for pair in _made([*PAIRS, *patios, *doors]) if "patio" in pair[0] or "porte fenêtre" in pair[1]
+    }
+    assert not made
+
+
+def test_that_a_translation_is_one_that_four_in_ten_of_its_links_name() -> None:
+    """A hat is *chapeau* six times; *bonnet* is its translation from the fourth time on, not at three."""
+    caps = [_two(place, "hat", "bonnet") for place in ONE_PLACES[:4]]
+    assert any("bonnet" in target for _, target in _made([*PAIRS, *caps]))
+    assert not any("bonnet" in target for _, target in _made([*PAIRS, *caps[:3]]))
+
+
+@pytest.mark.parametrize(("n_male", "is_sure"), [(6, True), (5, False)])
+def test_that_a_gender_is_known_from_six_articles_of_seven(n_male: int, is_sure: bool) -> None:
+    """Of *livre*, one *la* beside six or five of *le* and *un*."""
+    books = [_two(place, "book", "livre") for place in ONE_PLACES[:n_male]]
+    pound = _two(WANTED, "book", "livre", "une")
+    made = [source for source, _ in _made([*PAIRS, *books, pound]) if "book" in source]
+    assert bool(made) == is_sure
 
 
 def test_that_a_word_that_nouns_follow_is_no_noun() -> None:
