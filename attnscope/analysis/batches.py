@@ -1,7 +1,8 @@
 """Texts as padded batches with the tokens that the model is to tell.
 
     form              what is scored
-    decoder           every token after the first; of an Example also its end, without what is given
+    decoder           every token after the first; of an Example also its end, without what is given; of other
+                      texts not the end that a tokenizer such as BERT's puts after them
     encoder           a fixed share of the tokens, hidden behind `<mask>` the same way every time
     encoder-decoder   every token of the target, and its end
 
@@ -23,6 +24,7 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.network import finite
 from attnscope.nn.attention import Probe
+from attnscope.records.tokens import Token
 from attnscope.text.corpora import first_pieces, tagged_example
 from attnscope.text.examples import Example
 
@@ -162,7 +164,17 @@ def _row_of(model: Model, sample: Sample) -> _Row:
     labels = [*ids[1:], words.end_id if ends else NOT_SCORED]
     n_given += sum(id >= model.info.vocab_size for id in ids)  # memory tokens are told by nobody
     labels[:n_given] = [NOT_SCORED] * min(n_given, len(labels))
+    if not isinstance(sample, Example):
+        _leave_out_end(inputs.source.tokens, labels)
     return _Row(ids, labels, None)
+
+
+def _leave_out_end(tokens: Sequence[Token], labels: list[int]) -> None:
+    """Score none of the special tokens after the last that stands in the text."""
+    for k in range(len(tokens) - 1, 0, -1):
+        if not tokens[k].is_special or tokens[k].end:
+            return
+        labels[k - 1] = NOT_SCORED
 
 
 def _labelled_row(model: Model, sample: Sample) -> _Row:

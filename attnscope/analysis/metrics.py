@@ -429,6 +429,7 @@ def _words(tokens: Sequence[Token]) -> Iterator[range]:
         yield range(start, len(tokens))
 
 
+_MOST_KEPT_WHOLE = 1024
 _CHARACTERS_PER_TOKEN = 16
 """More than a window is ever filled with, so that no text is encoded again and again to its end."""
 Estimate = tuple[float, float, float]
@@ -462,7 +463,7 @@ def tell_text(model: Model, text: str, gates: Gates = NO_GATES) -> TextTold:
             expected="a causal or a masked model",
             action="Compute BLEU with attnscope translate, or open another model.",
         )
-    subject = telling_subject(model)
+    subject = telling_subject(model, needs_gates=bool(gates))
     windows = list(_windows(model, text)) or [text]
     batches = [batch for window in windows for batch in build_batches(model, [window])]
     losses, hits = (
@@ -482,12 +483,19 @@ def tell_text(model: Model, text: str, gates: Gates = NO_GATES) -> TextTold:
     )
 
 
+def most_read(model: Model) -> int:
+    """Tokens of a part at most: what the model reads, or fewer where its own code keeps all weights."""
+    most = model.info.max_tokens
+    return most if model.info.has_gates else min(most, _MOST_KEPT_WHOLE)
+
+
 def _windows(model: Model, text: str) -> Iterator[str]:
     """The text in parts that the model reads whole, cut before words; those with nothing to tell left out."""
-    rest, most = text, _CHARACTERS_PER_TOKEN * model.info.max_tokens
+    rest, n_read = text, most_read(model)
+    most = _CHARACTERS_PER_TOKEN * n_read
     while rest:
         source = model.encode(rest[:most]).source
-        window = source.read_text
+        window = source.read_text if len(source.tokens) <= n_read else rest[: source.tokens[n_read - 1].end]
         n = len(window)
         if 0 < n < len(rest) and not (rest[n - 1].isspace() or rest[n].isspace()):  # within a word
             window = window[: -len(window.split()[-1])].rstrip(" ") or window

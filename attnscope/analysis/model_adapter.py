@@ -15,7 +15,7 @@ of its call in one pass. Both classes say the same of a model.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypedDict
@@ -207,7 +207,9 @@ class HuggingFaceSubject:
             arguments["decoder_input_ids"] = batch.target_ids
         if batch.segments is not None and self._network.abilities.has_segments:
             arguments["token_type_ids"] = batch.segments
-        with self._network.attached.probing(probe or QuietProbe()), self._network.threads(batch.n_tokens):
+        attached = self._network.attached
+        quiet = attached.probing(QuietProbe()) if attached.has_gates else nullcontext()
+        with attached.probing(probe) if probe else quiet, self._network.threads(batch.n_tokens):
             logits: Tensor = self._network.module(**arguments).logits
         return logits
 
@@ -215,14 +217,15 @@ class HuggingFaceSubject:
         return hidden
 
 
-def subject_of(model: Model) -> Subject:
+def subject_of(model: Model, *, needs_gates: bool = True) -> Subject:
     """The subject behind a model; raises UserError for one that tells no tokens or has no gates."""
     network = model.network
     if not isinstance(network, HuggingFaceNetwork):
         return OwnSubject(model.own.module)
     if network.output_kind not in ("next-token", "masked-token", "translation"):
         raise _cannot_be_scored(network)
-    refuse_gateless(network)
+    if needs_gates:
+        refuse_gateless(network)
     return HuggingFaceSubject(network)
 
 
@@ -251,14 +254,14 @@ def require_answers(model: Model) -> None:
         telling_subject(model)
 
 
-def telling_subject(model: Model) -> Subject:
+def telling_subject(model: Model, *, needs_gates: bool = True) -> Subject:
     """The subject behind a model that reads a text and tells tokens of it; raises UserError for others."""
     network = model.network
     if not isinstance(network, HuggingFaceNetwork):
         return own_subject(model)
     if network.output_kind == "class" or network.output_kind == "nothing" or network.info.reads != "text":
         raise no_vocabulary(model)
-    return subject_of(model)
+    return subject_of(model, needs_gates=needs_gates)
 
 
 def no_vocabulary(model: Model) -> UserError:

@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _tell_file(arguments: argparse.Namespace) -> int:
-    from attnscope.analysis.metrics import tell_text
+    from attnscope.analysis.metrics import most_read, tell_text
     from attnscope.text.corpora import read_lines
 
     given = [f"--{name.replace('_', '-')}" for name in _OF_ONE_TEXT if getattr(arguments, name)]
@@ -122,7 +122,7 @@ def _tell_file(arguments: argparse.Namespace) -> int:
         right, low, high = (100 * share for share in told.words)
         say(f"{with_interval(right, low, high, 1)} % of the hidden words right, each with all its pieces")
     counts = f"{plural(told.n_tokens, scored[:-1])} and {plural(told.n_characters, 'character')}"
-    say(f"over {counts}; {interval_said(told.n_windows, 'part')} of at most {model.info.max_tokens:,} tokens")
+    say(f"over {counts}; {interval_said(told.n_windows, 'part')} of at most {most_read(model):,} tokens")
     return 0
 
 

@@ -2,10 +2,13 @@
 
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import transformers as hf
+from hf_folders import bert_tokenizer, byte_tokenizer, save_folder
 from tiny_models import SENTENCE, tiny_model, tiny_tokenizer
 
 from attnscope.analysis import (
@@ -18,8 +21,8 @@ from attnscope.analysis import (
     telling_subject,
 )
 from attnscope.errors import UserError
-from attnscope.models import Model
-from attnscope.records import NO_GATES
+from attnscope.models import Model, load
+from attnscope.records import NO_GATES, Gates, HeadRef
 from attnscope.text import train_tokenizer
 
 TEXT = "the cat sat on the mat\n\na dog saw the bird and the cat\n" * 9 + "sat"
@@ -121,3 +124,41 @@ def test_that_what_has_nothing_to_be_told_is_refused() -> None:
         tell_text(tiny_model("encoder-decoder"), SENTENCE)
     with pytest.raises(UserError, match="no text"):
         tell_text(tiny_model("decoder"), "")
+
+
+READ = "the animal did n't cross the street because it was too tired to go home"
+SIZES = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1}
+
+
+def _of_library(kind: str, folder: Path) -> Model:
+    """A causal BERT, whose tokenizer puts an end after every text, or a Bloom, which has no gates."""
+    tokenizer = bert_tokenizer() if kind == "bert" else byte_tokenizer()
+    n_pieces = tokenizer.get_vocab_size()
+    if kind == "bert":
+        config = hf.BertConfig(vocab_size=n_pieces, **SIZES, intermediate_size=24, is_decoder=True)
+        return load(save_folder(folder, hf.BertLMHeadModel(config), tokenizer), "cpu")
+    bloom = hf.BloomForCausalLM(hf.BloomConfig(vocab_size=n_pieces, hidden_size=16, n_layer=1, n_head=2))
+    return load(save_folder(folder, bloom, tokenizer), "cpu")
+
+
+@pytest.mark.parametrize("kind", ["bert", "bloom"])
+def test_that_of_a_library_s_model_the_tokens_of_the_text_are_told(kind: str, tmp_path: Path) -> None:
+    model = _of_library(kind, tmp_path / kind)
+    source = model.encode(READ).source
+    logits = model.network.run(model.encode(READ)).logits().double()[: len(source.ids) - 1]
+    losses = torch.nn.functional.cross_entropy(logits, torch.tensor(source.ids[1:]), reduction="none")
+    losses = losses[[not token.is_special for token in source.tokens[1:]]]
+    told = tell_text(model, READ)
+    assert told.n_tokens == len(losses)
+    assert told.per_token[0] == pytest.approx(float(losses.mean()), rel=1e-5)
+    n_read = len(READ) - (0 if kind == "bert" else source.tokens[0].end)
+    assert told.per_character is not None
+    assert told.per_character[0] == pytest.approx(float(losses.sum()) / n_read, rel=1e-5)
+
+
+def test_that_where_weights_are_kept_whole_a_part_is_short_and_gates_are_refused(tmp_path: Path) -> None:
+    bloom = _of_library("bloom", tmp_path / "bloom")
+    told = tell_text(bloom, READ * 50)
+    assert told.n_windows == math.ceil(len(bloom.encode(READ * 50).source.ids) / 1024)
+    with pytest.raises(UserError, match="heads cannot be scored"):
+        tell_text(bloom, READ, Gates.of({HeadRef(stack="decoder", layer=0, head=0): 0.0}))
