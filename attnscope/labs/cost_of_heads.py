@@ -145,7 +145,10 @@ def _words(choice: HeadsChoice, points: tuple[HeadsPoint, ...]) -> LabWords:
 
 
 def _sentence(choice: HeadsChoice, one: HeadsPoint | None, here: HeadsPoint | None, n_known: int) -> str:
-    paper = f"{choice.n_heads} heads of d/{choice.n_heads} need as many products as one of d. "
+    h = choice.n_heads
+    paper = (
+        f"{h} heads of d/{h} need as many products as one of d. " if h > 1 else "One head is as wide as d. "
+    )
     if n_known < len(HEADS) or one is None or here is None:
         return paper + f"Measuring on this computer: {n_known} of {len(HEADS)} numbers of heads…"
     products, whole = (

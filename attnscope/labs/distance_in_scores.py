@@ -170,9 +170,11 @@ def _words(choice: DistanceChoice, distance: int, at: dict[str, float]) -> LabWo
 
 def _sentence(choice: DistanceChoice, distance: int) -> str:
     if abs(distance) > choice.reach:
+        n_single = (N_BUCKETS if choice.is_causal else N_BUCKETS // 2) // 2
+        buckets = "buckets are wide there" if abs(distance) >= n_single else "bucket is its own"
         return (
-            f"{abs(distance)} tokens are beyond Shaw's reach of {choice.reach}: all such keys get the same "
-            "term. T5's buckets are wide there, ALiBi goes on falling, and rotary turns on."
+            f"{abs(distance)} tokens are beyond Shaw's reach of {choice.reach}: all such keys on one side "
+            f"get the same term. T5's {buckets}, ALiBi goes on falling, and rotary turns on."
         )
     return (
         "Each map is the same along its diagonals: only the distance counts. ALiBi and T5 add a bias that no "

@@ -156,9 +156,14 @@ def _sentence(
     reach = max(map(_reach, (differences.ravel(), differences.mean(axis=0), differences.mean(axis=1))))
     better = "better" if differences.mean() > 0 else "worse"
     clear = better if abs(differences.mean()) > reach else "not clearly better or worse"
+    ends = [f"{100 * one:.0f}" for one in (plain.min(), plain.max())]
+    luck = (
+        f"{' to '.join(ends)} %: whoever reports the best of them reports luck"
+        if plain.min() < plain.max()
+        else f"{ends[0]} %, all of them"
+    )
     return (
-        f"{plural(plain.size, 'run')} that differ in their seeds alone reach {100 * plain.min():.0f} to "
-        f"{100 * plain.max():.0f} %: whoever reports the best of them reports luck. With "
+        f"{plural(plain.size, 'run')} that differ in their seeds alone reach {luck}. With "
         f"{plural(question.reinit_layers, 'top layer')} begun anew the mean is {clear}: "
         f"{100 * anew.mean():.1f} against {100 * plain.mean():.1f} %{kept}."
     )

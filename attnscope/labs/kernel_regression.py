@@ -387,9 +387,10 @@ def _words(
 def _sentence(choice: RegressionChoice, n_effective: float, difference: float) -> str:
     if choice.score == "gaussian":
         same = "With this score attention is kernel regression: near samples count, far ones do not. "
-        if n_effective < 2.5:
+        n_samples = len(samples(choice)[0])
+        if n_effective < min(2.5, 0.75 * n_samples):
             return same + "σ is so small that the curve follows the noise of single samples."
-        if n_effective > 0.55 * len(samples(choice)[0]):
+        if n_effective > 0.55 * n_samples + 0.7:
             return (
                 same + "σ is so large that nearly all samples count equally: the curve flattens to the mean."
             )
@@ -418,8 +419,8 @@ def _learned_sentence(choice: RegressionChoice) -> str:
         return told + (bump if choice.features == "place" else waves) + sharper
     if choice.features == "place":
         return (
-            "W is one number here, and a product of two positions knows only their signs, however it is "
-            "scaled: learning cannot help. Choose sines and cosines as features."
+            "W is one number here, and no scaled product of two positions knows how near they are: learning "
+            "can only make the weights more alike. Choose sines and cosines as features."
         )
     fitted, numbers = min(len(samples(choice)[0]), MAX_FITTED), (2 * len(_WAVES)) ** 2
     noise = f"W has {numbers} numbers: from {fitted} samples it learned who is near, and some of their noise."

@@ -147,16 +147,16 @@ def _sentence(
     able = [s for s in SCHEMES if within[s] < 0.5 and s != "learned"]
     keep = [SCHEME_NAMES[s] for s in able if past[s] < 3 * max(within[s], 0.15)]
     lose = [SCHEME_NAMES[s] for s in able if SCHEME_NAMES[s] not in keep]
+    learned = f"Every model learned on {choice.n_trained} tokens. A learned table ends there; of the others"
+    if not able:
+        return f"{learned} none can do the task yet.{said_trained(choice.answer, n_steps)}"
     kept = (
         f"{listed(keep)} {'keeps' if len(keep) == 1 else 'keep'} it on longer texts"
         if keep
         else "none keep it"
     )
     lost = f"; {listed(lose)} {'loses' if len(lose) == 1 else 'lose'} it past the end" if lose else ""
-    return (
-        f"Every model learned on {choice.n_trained} tokens. A learned table ends there; of the others that "
-        f"can do the task, {kept}{lost}.{said_trained(choice.answer, n_steps)}"
-    )
+    return f"{learned} that can do the task, {kept}{lost}.{said_trained(choice.answer, n_steps)}"
 
 
 _OF_SCHEME = dict(zip(SCHEMES, (BLUE, GREEN, ORANGE, OCHRE, PURPLE, SKY), strict=False))

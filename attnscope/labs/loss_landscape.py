@@ -34,6 +34,8 @@ _SHOWN = 4 * CHANCE
 """Where the colours of the maps end."""
 _RATE, _MEAN, _SQUARE = 0.01, 0.9, 0.99
 _FLOOR = 1e-6
+_NEAR = 0.75
+"""Where more than this share of both planes is below a guess, they do not tell the networks apart."""
 NAMES: dict[bool, str] = {True: "with skips", False: "without skips"}
 COLOURS = {True: BLUE, False: ORANGE}
 
@@ -290,10 +292,12 @@ def _sentence(choice: LandscapeChoice, planes: dict[bool, Numbers]) -> str:
             f"{format_number(float(planes[False].max()), 2)}, with skips to "
             f"{format_number(float(planes[True].max()), 2)}."
         )
-    return (
-        f"At {depth} both planes are about as wide ({wide:.0%} and {narrow:.0%} of them below a guess): "
-        "skips matter in deep networks. Add layers."
-    )
+    of_both = f"({wide:.0%} with skips and {narrow:.0%} without have less loss than a guess)"
+    if min(wide, narrow) > _NEAR:
+        return f"So near to the networks both planes are low {of_both}. Choose a larger extent."
+    about = "The plane without skips is the wider one" if narrow > 1.3 * wide else "Both are about as wide"
+    more = "Draw other directions." if choice.n_layers == LAYERS[-1] else "Add layers."
+    return f"{about} at {depth} {of_both}: skips matter in deep networks. {more}"
 
 
 class LossLandscape(Lab[LandscapeChoice, Landscape]):

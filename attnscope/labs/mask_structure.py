@@ -266,18 +266,32 @@ def _sentence(choice: MaskChoice, share: float, n_layers: int, never: float) -> 
     whom = "every earlier token" if choice.is_causal or choice.mask in ("causal", "prefix") else "every other"
     cost = f"{share:.0%} of the cells are computed"
     if never:
-        why = "the steps of the dilation never mix" if choice.mask == "dilated" else "some paths are closed"
+        is_dilated = choice.mask == "dilated" and choice.dilation > 1 and choice.window
+        why = "the steps of the dilation never mix" if is_dilated else "some paths are closed"
         return f"{cost}, but {never:.0%} of the pairs never meet, however many layers there are: {why}."
     if n_layers == 1:
         others = whom.replace("other", "other one")
         return f"{cost}: one layer is enough for every token to receive information from {others}."
-    what = {
-        "window": "Information from beyond the window arrives through the layers in between. ",
-        "dilated": "Steps of the dilation reach further at the same cost. ",
-        "global": "Two steps through a global token join any two. ",
-        "bigbird": "Global tokens and random blocks are shortcuts between distant positions. ",
-    }.get(choice.mask, "")
-    return f"{what}{cost}; after {plural(n_layers, 'layer')} every token has information from {whom}."
+    return f"{_way(choice)}{cost}; after {plural(n_layers, 'layer')} every token has information from {whom}."
+
+
+def _way(choice: MaskChoice) -> str:
+    """How information gets from one token to a distant one."""
+    if choice.mask == "dilated" and choice.dilation > 1:
+        return "Steps of the dilation reach further at the same cost. "
+    if choice.mask not in BANDED:
+        return ""
+    has_random = choice.mask == "bigbird" and choice.n_random > 0
+    has_global = choice.mask in WITH_GLOBAL and choice.n_global > 0
+    if has_global and not choice.is_causal:
+        if has_random:
+            return "Global tokens and random blocks are shortcuts between distant positions. "
+        return "Two steps through a global token join any two. "
+    if has_random:
+        return "Random blocks are shortcuts between distant positions. "
+    if has_global:
+        return "Under a causal mask global tokens hear of nothing later, and join no two others. "
+    return "Information from beyond the window arrives through the layers in between. "
 
 
 def mask_cells(shown: MaskShown) -> tuple[CellMap, ...]:

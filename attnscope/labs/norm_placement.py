@@ -150,8 +150,10 @@ def _sentence(choice: PlacementChoice, by_layer: dict[Place, Numbers], last: dic
             f"positions of the norm have the same gradients. Initialise them as in the paper to see the "
             f"difference."
         )
-    shallow, deep = (format_number(float(last["post"][k]), 2) for k in (0, -1))
-    depth = "less in deeper models" if _ALIKE * last["post"][-1] < last["post"][0] else "of any depth"
+    first, final = (float(last["post"][k]) for k in (0, -1))
+    shallow, deep = format_number(first, 2), format_number(final, 2)
+    is_changed = max(first, final) > _ALIKE * min(first, final)
+    depth = f"{'less' if final < first else 'more'} in deeper models" if is_changed else "of any depth"
     return (
         f"From layer 1 to {len(post)} first gradients {_course(post)} with norms after, {_course(pre)} "
         f"before. The last layer has {format_number(ratio, 2)} times the gradient after, {depth} "

@@ -255,13 +255,13 @@ def _sentence(choice: NormChoice, after: Numbers, n_counted: int) -> str:
             of_token = format_number(float(np.abs(after.mean(axis=2)).max()), 2)
             return (
                 f"RMS norm divides the {n_counted} features of one token by their root mean square and "
-                f"subtracts nothing: a token keeps its mean (here up to {of_token}); only its size becomes 1."
+                f"subtracts nothing: means of tokens do not become 0 (here up to {of_token}), only sizes 1."
             )
         case "batch":
             return (
                 f"Batch norm normalises one feature over {plural(n_counted, 'token')} of the whole batch: a "
-                "number changes when another text does, and padding counts unless it is masked. Where there "
-                "is no batch, running averages are used."
+                f"number changes when another {'text' if choice.n_texts > 1 else 'token'} does, and padding "
+                "counts unless it is masked. Where there is no batch, running averages are used."
             )
     return (
         f"Group norm normalises over {n_counted} numbers of one text, a group of features in all its "

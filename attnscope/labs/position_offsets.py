@@ -22,6 +22,7 @@ from attnscope.counting import format_number
 from attnscope.fields import number
 from attnscope.labs.distance_in_scores import buckets
 from attnscope.labs.lab import BLUE, GREEN, OCHRE, ORANGE, PURPLE, SKY, Lab, LabWords
+from attnscope.labs.shift_matrix import turn_text
 from attnscope.records.charts import Chart, Series
 
 Numbers = NDArray[np.float64]
@@ -210,7 +211,7 @@ def _words(
             "T5: s + b[bucket Δ]",
         ),
         numbers=numbers,
-        sentence=_sentence(choice, offset, new_pairs, new_rotary),
+        sentence=_sentence(choice, offset),
     )
 
 
@@ -220,15 +221,24 @@ def _new_pairs(choice: OffsetChoice, width: int, base: float) -> str:
     return f"{int((choice.n_trained * theta < 2 * np.pi).sum())} of {len(theta)}"
 
 
-def _sentence(choice: OffsetChoice, offset: int, new_pairs: str, new_rotary: str) -> str:
+def _turned_anew(choice: OffsetChoice, offset: int, width: int, base: float) -> str:
+    """How many pairs an offset turns to an angle that no trained offset turned them to."""
+    theta = frequencies(width, base)
+    met = (choice.n_trained - 1) * theta
+    return f"{int(((met < 2 * np.pi) & (offset * theta % (2 * np.pi) > met)).sum())} of {len(theta)}"
+
+
+def _sentence(choice: OffsetChoice, offset: int) -> str:
     if offset < choice.n_trained:
         return (
             f"{offset} tokens rotate each pair by the same angle wherever the text begins: move t to see "
             f"this. Drag Δ past {choice.n_trained}, the trained length: learned positions end there."
         )
+    sinusoidal = _turned_anew(choice, offset, choice.d_model, SINUSOIDAL_BASE)
+    rotary = _turned_anew(choice, offset, choice.d_head, choice.base)
     return (
         f"{offset} tokens apart was never seen in training, which ended at {choice.n_trained}. A learned "
-        f"table has nothing there; sinusoidal turns {new_pairs} pairs, rotary {new_rotary}, to angles "
+        f"table has nothing there; sinusoidal turns {sinusoidal} pairs, rotary {rotary}, to angles "
         f"they never met; ALiBi and T5 only use the distance, and can go on."
     )
 
@@ -262,7 +272,7 @@ def offset_charts(shown: Offsets) -> tuple[Chart, ...]:
                 line("sinusoidal", shown.sinusoidal, BLUE),
                 line("rotary", shown.rotary, ORANGE),
             ),
-            y_range=(-0.5, 1.0),
+            y_range=(min(-0.5, float(np.nanmin([shown.learned, shown.sinusoidal, shown.rotary]))), 1.0),
             marks=((trained, f"trained: {trained:.0f}"), (at, "")),
         ),
         Chart(
@@ -330,8 +340,7 @@ def _turns(shown: Offsets) -> Chart:
 
 
 def _turned(pair: TurningPair) -> str:
-    degrees = float(np.degrees(pair.after - pair.before)) % 360
-    return f"{pair.pair}: {degrees:.0f}°" if degrees >= 10 else f"{pair.pair}: {degrees:.2g}°"
+    return f"{pair.pair}: {turn_text(pair.after - pair.before)}"
 
 
 def _hand(centre: float, middle: float, angle: float) -> tuple[Numbers, Numbers]:

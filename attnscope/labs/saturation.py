@@ -25,6 +25,8 @@ SIZES: tuple[int, ...] = tuple(2**k for k in range(11))
 """The widths d_k that are tried, 1 to 1024."""
 MAX_KEYS = 64
 _N_QUERIES = 100
+_AS_LARGE = 0.95
+"""A gradient of at least this share of the scaled one's is told as no smaller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,13 +150,16 @@ def _both(plain: Numbers, scaled: Numbers, at: int) -> str:
 
 
 def _sentence(d_k: int, at: int, plain: Softness, scaled: Softness) -> str:
-    if d_k <= 4:
-        return (
-            f"At d = {d_k} scores are small and both versions agree. Drag to the right: the wider the "
-            f"vectors, the further unscaled scores spread."
-        )
+    wider = "Drag to the right: the wider the vectors, the further unscaled scores spread."
+    if d_k == 1:
+        return f"At d = 1 both versions are the same. {wider}"
     share, soft = float(plain.largest[at]), float(scaled.largest[at])
     left = float(plain.gradient[at] / max(float(scaled.gradient[at]), 1e-12))
+    if left >= _AS_LARGE:
+        return (
+            f"At d = {d_k} plain scores give one key {share:.0%} of the weight, scaled ones {soft:.0%}, and "
+            f"leave as much of the gradient. {wider}"
+        )
     return (
         f"At d = {d_k} plain scores give one key {share:.0%} of the weight and leave {left:.0%} of "
         f"the gradient. Divided by √d = {format_number(float(np.sqrt(d_k)))} their variance is 1 "

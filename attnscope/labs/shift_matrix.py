@@ -105,12 +105,11 @@ def fit_error(table: Numbers, delta: int) -> float:
 
 
 def _words(choice: ShiftChoice, matrix: Numbers, rows: Numbers, errors: dict[str, Numbers]) -> LabWords:
-    theta = choice.base ** (-2 * np.arange(choice.d_model // 2) / choice.d_model)
-    degrees = np.degrees(choice.shift * theta) % 360
+    angles = choice.shift * choice.base ** (-2 * np.arange(choice.d_model // 2) / choice.d_model)
     numbers = (
         ("largest |PE(t+Δ) − A·PE(t)|", format_number(float(np.abs(rows[2] - rows[1]).max()), 2)),
-        ("first pair turns by", f"{degrees[0]:.0f}°"),
-        ("last pair turns by", f"{degrees[-1]:.2g}°"),
+        ("first pair turns by", turn_text(float(angles[0]))),
+        ("last pair turns by", turn_text(float(angles[-1]))),
         (
             "‖AᵀA − 1‖, a rotation: 0",
             format_number(float(np.abs(matrix.T @ matrix - np.eye(len(matrix))).max()), 2),
@@ -123,11 +122,25 @@ def _words(choice: ShiftChoice, matrix: Numbers, rows: Numbers, errors: dict[str
     return LabWords(
         formula=("PE(t+Δ) = A_Δ PE(t)", "A = diag(R(Δθ₀), R(Δθ₁), …)", "θᵢ = base^(−2i/d)"),
         numbers=numbers,
-        sentence=(
-            f"One matrix takes every position to the one {choice.shift} further: move t, and the last two "
-            "rows stay equal while A stays. So a linear layer can look a fixed distance away. For a random "
-            "table there is none: what fits some positions fails on the others."
-        ),
+        sentence=_sentence(choice.shift),
+    )
+
+
+def turn_text(angle: float) -> str:
+    """An angle in radians, in degrees within one turn."""
+    degrees = float(np.degrees(angle)) % 360
+    return f"{degrees:.2g}°" if degrees < 9.95 else f"{round(degrees) % 360}°"
+
+
+def _sentence(shift: int) -> str:
+    if not shift:
+        return (
+            "No shift: A leaves every position where it is, and so does one for any table. Choose a larger Δ."
+        )
+    return (
+        f"One matrix takes every position to the one {shift} further: move t, and the last two rows stay "
+        "equal while A stays. So a linear layer can look a fixed distance away. For a random table there is "
+        "none: what fits some positions fails on the others."
     )
 
 

@@ -148,12 +148,18 @@ def _sentence(choice: WarmupChoice, losses: dict[Warming, Numbers]) -> str:
     plain, warm = (_end(losses[w]) for w in WARMINGS[:2])
     if choice.answer.progress or not np.isfinite(plain + warm):
         return claimed(CLAIM, choice.answer)
+    how = "is derailed and stays" if plain > CHANCE / 2 else "learns less and ends"
     if plain > 2 * warm:
         return (
             f"Adam's first step moves every parameter by the whole rate, however small its gradient. "
-            f"Without warm-up this model is derailed and stays at {format_number(plain, 2)} nats (a guess is "
+            f"Without warm-up this model {how} at {format_number(plain, 2)} nats (a guess is "
             f"{format_number(CHANCE, 2)}); with {choice.n_warmup} steps of it, it ends at "
             f"{format_number(warm, 2)}.{in_advance(choice.answer)}"
+        )
+    if warm > 0.8 * CHANCE and plain < 0.95 * warm:
+        return (
+            f"With {choice.n_warmup} of {N_STEPS} steps of warm-up the model has hardly begun to learn "
+            f"({format_number(warm, 2)} nats, without {format_number(plain, 2)}): this rate does not need it."
         )
     if warm > 0.8 * CHANCE:
         return (

@@ -310,6 +310,8 @@ def _lookup(choice: AverageChoice, weights: Numbers) -> str:
 def _linear(choice: AverageChoice, doubled: float, added: float) -> str:
     if choice.keys == "fixed":
         return "With fixed keys the weights stay as they are when values move: the map f is linear."
+    if max(doubled, added) < 1e-9:
+        return "Keys are made of the values, yet f looks linear from this query, whose weights stay: move it."
     return (
         "With keys made of the values, moving a value changes every weight: f is not linear "
         f"(f(2v) is {format_number(doubled, 2)} away from 2f(v), f(u + v) {format_number(added, 2)} from "

@@ -92,6 +92,11 @@ def test_that_all_that_is_done_is_told_with_mean_and_deviation() -> None:
     assert bars.ys[2:].tolist() == pytest.approx([2.5 - np.std(second, ddof=1), 2.5 + np.std(second, ddof=1)])
 
 
+def test_that_runs_that_are_all_alike_are_no_luck() -> None:
+    said = LAB.resolve(replace(LAB.example, answer=answer(dict.fromkeys(WHOLE, 0.5)))).words.sentence
+    assert said.startswith("6 runs that differ in their seeds alone reach 50 %, all of them. With")
+
+
 def test_that_ways_that_cannot_be_told_apart_are_not_ranked() -> None:
     noisy = WHOLE | {
         (True, i, j): WHOLE[False, i, j] + (0.1 if (i + j) % 2 else -0.09) for i in range(2) for j in range(3)

@@ -230,7 +230,7 @@ def test_that_gradients_are_shown_as_far_as_they_have_come() -> None:
     np.testing.assert_array_equal(shown.last["post"], [1.5, 2.0])
     np.testing.assert_array_equal(shown.last["pre"], [np.nan, 0.5])
     np.testing.assert_allclose(shown.falling, [1.0, 0.5])
-    assert "4 times the gradient" in shown.words.sentence
+    assert "4 times the gradient after, more in deeper models (1.5 → 2)" in shown.words.sentence
     assert "grow (1 → 2) with norms after, fall (1 → 0.5) before" in shown.words.sentence
     flat = replace(curves[0], norms=(1.0, 1.1, 0.9, 1.03))
     told = replace(answer, finding=GradientFinding(question=question, curves=(flat, *curves[1:])))
@@ -238,6 +238,7 @@ def test_that_gradients_are_shown_as_far_as_they_have_come() -> None:
         replace(NORMS_BEFORE_OR_AFTER.example, n_layers=4, answer=told)
     ).words.sentence
     assert "hardly change (1 → 1) with norms after" in sentence
+    assert "less in deeper models (1.5 → 1)" in sentence
     asked = replace(answer, is_exact=False, is_asked=True, n_done=2, n_total=30)
     assert (
         "2 of 30"
@@ -247,8 +248,8 @@ def test_that_gradients_are_shown_as_far_as_they_have_come() -> None:
     )
 
 
-def test_that_updates_of_a_step_are_shares_and_the_sentence_follows_the_losses() -> None:
-    ends = {"none": 2.7, "warmup": 0.1, "radam": 0.2}
+def _warmed(ends: dict[str, float]) -> WarmupFinding:
+    """Runs that end at these losses."""
     runs = tuple(
         WarmupRun(
             warming=w,
@@ -259,7 +260,25 @@ def test_that_updates_of_a_step_are_shares_and_the_sentence_follows_the_losses()
         for w in WARMINGS
     )
     edges = (-3.0, -2.0, -1.0, 0.0)
-    finding = WarmupFinding(question=WarmupQuestion(), edges=edges, runs=runs, n_parameters=4)
+    return WarmupFinding(question=WarmupQuestion(), edges=edges, runs=runs, n_parameters=4)
+
+
+@pytest.mark.parametrize(
+    ("none", "warmup", "words"),
+    [
+        (1.71, 2.35, "has hardly begun to learn (2.4 nats, without 1.7)"),
+        (2.77, 2.77, "too high for this model"),
+        (0.4, 0.1, "learns less and ends at 0.4 nats"),
+        (0.3, 0.27, "learns without warm-up as well"),
+    ],
+)
+def test_that_a_long_warm_up_is_not_called_too_high_a_rate(none: float, warmup: float, words: str) -> None:
+    answer = ExperimentAnswer(finding=_warmed({"none": none, "warmup": warmup, "radam": 1.0}), is_exact=True)
+    assert words in WHY_WARM_UP.resolve(replace(WHY_WARM_UP.example, answer=answer)).words.sentence
+
+
+def test_that_updates_of_a_step_are_shares_and_the_sentence_follows_the_losses() -> None:
+    finding = _warmed({"none": 2.7, "warmup": 0.1, "radam": 0.2})
     shown = WHY_WARM_UP.resolve(
         replace(WHY_WARM_UP.example, step=10, answer=ExperimentAnswer(finding=finding, is_exact=True))
     )
@@ -290,6 +309,9 @@ def test_that_losses_are_averaged_within_and_past_the_trained_length() -> None:
     assert (numbers["learned"], numbers["loss of a guess, ln 16"]) == ("0.1 → nothing", "2.77")
     said = "ALiBi keeps it on longer texts; rotary loses it past the end. 1,000 steps each."
     assert shown.words.sentence.endswith(said)
+    unable = replace(finding, curves=tuple(replace(one, losses=(nan, 2.0, 2.0, 2.0)) for one in curves))
+    none = replace(LONGER_TEXTS.example, answer=ExperimentAnswer(finding=unable, is_exact=True))
+    assert "of the others none can do the task yet." in LONGER_TEXTS.resolve(none).words.sentence
     started = replace(finding, curves=curves[:2])
     answer = ExperimentAnswer(finding=started, is_asked=True, n_done=40, n_total=240)
     half = LONGER_TEXTS.resolve(replace(LONGER_TEXTS.example, n_trained=2, answer=answer)).words.sentence

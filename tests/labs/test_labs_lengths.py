@@ -43,7 +43,7 @@ def test_that_a_difference_is_claimed_where_intervals_do_not_meet() -> None:
     noise = shown_sentence(
         finding(none=(30, 28, 0), additive=(31, 33, 0), dot=(9, 9, 9), transformer=(0, 0, 0))
     )
-    assert "does not yet distinguish short rows from long ones" in noise
+    assert "does about as well on short rows as on long ones: 30 % and 28 % right" in noise
     assert "no model with attention is better beyond chance" in noise
 
 
