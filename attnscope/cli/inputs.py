@@ -11,7 +11,6 @@ from attnscope.cli.terminal import JobProgress, say, say_error, say_json
 from attnscope.counting import plural
 from attnscope.errors import LoadError, UserError
 from attnscope.outside import open_outside
-from attnscope.records.models import needs_model
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, Stack, check_heads
 
 if TYPE_CHECKING:
@@ -129,6 +128,8 @@ def _tell_ahead(mask: "UseMask") -> None:
 
 def take_recorded(arguments: argparse.Namespace, model: "Model") -> "Trace":
     """The trace of a recording, its text put where the given one would be; raises UserError for another."""
+    from attnscope.records.models import needs_model
+
     trace, (sample,) = recorded_trace(model), model.info.samples
     path = getattr(arguments, "file", None)
     if path is not None or getattr(arguments, "view", "") == "picture":

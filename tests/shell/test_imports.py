@@ -72,6 +72,11 @@ def test_that_only_the_named_command_is_imported(given: tuple[str, ...], expecte
     assert imported == [f"attnscope.cli.{name}" for name in expected]
 
 
+def test_that_a_page_of_help_brings_no_network_and_no_numbers() -> None:
+    code = "from attnscope.cli.main import build_parser; build_parser(('figure', '--help'))"
+    assert _imported(code, ("numpy", "torch", "attnscope.records.models", "attnscope.records.charts")) == []
+
+
 COMPILER = ("torch._dynamo", "torch._inductor", "torch.fx.experimental.symbolic_shapes", "sympy")
 FOREIGN = ("transformers", "safetensors.numpy", "PIL", "matplotlib", "pyqtgraph", "sacrebleu")
 
