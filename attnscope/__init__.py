@@ -46,6 +46,7 @@ Figures:
     scaling_figure    loss against parameters, data and compute, with its power law
     lab               the picture of a small experiment with attention
     load_figure       the figure of a figure file
+    handout           the kept views of a session as a PDF
     Caption           what stands below a figure
     FigureOrigin      what a figure file reads again
 
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from attnscope.drawing import ask as ask
     from attnscope.drawing import curves_figure as curves_figure
     from attnscope.drawing import graph_figure as graph_figure
+    from attnscope.drawing import handout as handout
     from attnscope.drawing import inside_figure as inside_figure
     from attnscope.drawing import load_figure as load_figure
     from attnscope.drawing import positions_figure as positions_figure
@@ -155,6 +157,7 @@ __all__ = [
     "figure",
     "from_arrays",
     "graph_figure",
+    "handout",
     "importance",
     "inside_figure",
     "lab",

@@ -197,12 +197,12 @@ def open_window(options: "StartOptions") -> int:
     Raises UserError when a window cannot be opened here.
     """
     started_s = time.time()
-    if options.is_smoke:
+    if options.is_unattended:
         use_offscreen()
     gc.disable()  # its walks over all that is being imported delay the window; then `Collecting` walks
     check_display()
     door = ""
-    if not (options.is_smoke or options.is_safe_mode):
+    if not (options.is_unattended or options.is_safe_mode):
         import platform
 
         from attnscope.one_window import door_name, hand_over

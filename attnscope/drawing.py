@@ -1,5 +1,7 @@
 """From Python: graphs, positions, curves, scaling laws, figure files drawn again, answers to questions."""
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -287,6 +289,26 @@ def load_figure(path: str | Path, *, device: str = "auto") -> Figure:
         past_trained=past_trained,
     )
     return figure_from(kept, model, trace)
+
+
+def handout(session: str | Path, path: str | Path, *, device: str = "auto") -> Path:
+    """Write the kept views of a session file as a PDF, one on each page with its note; returns its path.
+
+    `attnscope handout` makes it, in a process of its own, since it draws as the window does. Raises
+    UserError where session or model cannot be opened, no views are kept, or nothing can be written.
+    """
+    words = ("handout", str(session), "-o", str(path), "--device", device)
+    done = subprocess.run(
+        [sys.executable, "-m", "attnscope", *words],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
+    if done.returncode:
+        raise UserError((done.stderr.strip().splitlines() or ["It ended early."])[-1].partition(": ")[2])
+    return Path(path)
 
 
 def figure_from(saved: SavedFigure, model: Model, trace: Trace) -> Figure:

@@ -15,6 +15,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+from typing import TextIO
 
 from PySide6.QtCore import (
     QMessageLogContext,
@@ -143,7 +144,7 @@ def run_window(
         settings=remembered.settings,
         crash_log=log,
         options=options,
-        is_remembering=not (options.is_safe_mode or options.is_smoke),
+        is_remembering=not (options.is_safe_mode or options.is_unattended),
         is_measuring=not options.is_smoke,
     )
     install_hooks(log, program.tell_fault)
@@ -152,6 +153,7 @@ def run_window(
     signals = StopSignals(program.close, end_now, program)
     signals.install()
     smoke = Smoke(program) if options.is_smoke else None
+    handout = HandoutMaker(program, Path(options.handout)) if options.handout else None
     program.ended.connect(application.quit)
     program.show()
     listen(program, application, door)
@@ -165,7 +167,7 @@ def run_window(
     log.close()
     if smoke is not None:
         return report_smoke(smoke, program.milestones, started_s, is_json=options.is_json)
-    return 0
+    return handout.report() if handout is not None else 0
 
 
 def check_fonts(application: QApplication) -> None:
@@ -195,7 +197,7 @@ def choose_settings(options: StartOptions) -> Remembered:
     """The settings to start with; raises UserError when they are to be reset and cannot be."""
     if options.is_reset:
         reset_settings(paths.settings_folder())
-    if options.is_safe_mode or options.is_smoke:
+    if options.is_safe_mode or options.is_unattended:
         remembered = Remembered(settings=Settings())
     else:
         remembered = read_settings(paths.settings_folder())
@@ -224,11 +226,16 @@ def report_smoke(smoke: "Smoke", milestones: dict[str, float], started_s: float,
         )
     else:
         judged = "ok" if smoke.code == 0 else "FAILED"
-        line = f"attnscope smoke: {judged}, {plain_text(' '.join(smoke.sentence.split()))}"
-    stream = sys.stdout if smoke.code == 0 or is_json else sys.stderr
-    encoding = stream.encoding or "utf-8"
-    stream.write(line.encode(encoding, errors="backslashreplace").decode(encoding) + "\n")
+        line = f"attnscope smoke: {judged}, {smoke.sentence}"
+    write_line(line, sys.stdout if smoke.code == 0 or is_json else sys.stderr)
     return smoke.code
+
+
+def write_line(text: str, stream: TextIO) -> None:
+    """Write one line of plain text, what the stream's encoding lacks as escapes."""
+    encoding = stream.encoding or "utf-8"
+    line = plain_text(" ".join(text.split()))
+    stream.write(line.encode(encoding, errors="backslashreplace").decode(encoding) + "\n")
 
 
 WITHIN_S = 60.0
@@ -295,6 +302,65 @@ class Smoke(QObject):
             self._deadline.stop()
             self.code, self.sentence = code, sentence
             QTimer.singleShot(0, self._program, self._program.close)
+
+
+class HandoutMaker(QObject):
+    """Has a program write the handout of the session that it opens, and close.
+
+    `code` is 0 with a handout, 2 where the session or the file cannot be opened, 1 after a fault.
+    """
+
+    def __init__(self, program: Program, path: Path) -> None:
+        super().__init__(program)
+        self._program, self._path, self._notices = program, path, program.session.notices
+        self._kept = program.window.workspace.files.kept
+        self._kept.changed.views.connect(self._on_views)
+        self._kept.changed.going.connect(self._on_going)
+        program.session.changed.notice.connect(self._on_notice)
+        program.window.handout.ended.connect(self._on_ended)
+        self._has_begun = False
+        self.code, self.told = 1, list[str]()
+
+    def _on_views(self) -> None:
+        """The views of a session come with its model."""
+        if self._kept.views and not self._has_begun:
+            self._has_begun = True
+            QTimer.singleShot(0, self, lambda: self._program.window.handout.make(self._path))
+
+    def _on_going(self) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r\x1b[K{plain_text(self._kept.place)}")
+
+    def _on_notice(self) -> None:
+        """Before the views are there an error ends it; later on the page says what could not be shown."""
+        notice = self._notices.shown
+        if notice is None or not notice.is_error or notice.message in self.told:
+            return
+        self.told.append(notice.message)
+        if not self._has_begun:
+            self._has_begun = True
+            self._close(2)
+
+    @Slot(str, str)
+    def _on_ended(self, made: str, why_not: str) -> None:
+        self.told.append(made or why_not)
+        self._close(0 if made else 2 if why_not else 1)
+
+    def _close(self, code: int) -> None:
+        self.code = code
+        QTimer.singleShot(0, self._program, self._program.close)
+
+    def report(self) -> int:
+        """Tell how it ended, and what could not be shown; returns the exit code."""
+        self._on_going()
+        *before, last = dict.fromkeys(filter(None, self.told))
+        for sentence in before:
+            write_line(f"attnscope: {sentence}", sys.stderr)
+        if self.code:
+            write_line(f"attnscope: {last}", sys.stderr)
+        else:
+            write_line(last, sys.stdout)
+        return self.code
 
 
 def check_svg(path: Path) -> int:

@@ -65,8 +65,9 @@ class Settings:
 class StartOptions:
     """How the window is to be opened this time. `source` names a model, run or text; empty: a demo model.
 
-    `device` empty means the remembered one. `is_smoke` leaves again after a trace and an export. With
-    `is_new_window` the source is not handed to a window that is open.
+    `device` empty means the remembered one. `is_smoke` leaves again after a trace and an export; with a
+    `handout` the kept views of the session are written there, and then it leaves. With `is_new_window` the
+    source is not handed to a window that is open.
     """
 
     source: str = ""
@@ -76,11 +77,17 @@ class StartOptions:
     is_smoke: bool = False
     is_json: bool = False
     is_new_window: bool = False
+    handout: str = ""
+
+    @property
+    def is_unattended(self) -> bool:
+        """Whether nobody looks: it is drawn into memory, and settings are neither read nor written."""
+        return self.is_smoke or bool(self.handout)
 
     @property
     def may_be_handed_over(self) -> bool:
         """Whether a window that is open can do all of this."""
-        is_plain = not (self.is_new_window or self.is_smoke or self.is_safe_mode or self.is_reset)
+        is_plain = not (self.is_new_window or self.is_unattended or self.is_safe_mode or self.is_reset)
         return bool(self.source) and not self.device and is_plain
 
 

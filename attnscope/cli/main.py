@@ -28,6 +28,7 @@ COMMANDS = {
     "generate": "generate a text",
     "translate": "translate a text, or a file line by line, and compute BLEU",
     "figure": "draw a figure: attention, positions, training curves, or a .figure.json again",
+    "handout": "write the kept views of a session as a PDF, one on each page with its note",
     "measure": "measure every head on a text or over a corpus",
     "importance": "score how much each head matters to the loss",
     "curve": "remove heads a tenth at a time and measure",
@@ -283,6 +284,13 @@ EXAMPLES = MappingProxyType(
             (
                 "positional encodings, as wide as two columns",
                 "attnscope figure grammar --view positions --size double -o positions.pdf",
+            ),
+        ),
+        "handout": (
+            ("the kept views of a session", "attnscope handout lesson.attnscope -o lesson.pdf"),
+            (
+                "where there is a GPU but it is busy",
+                "attnscope handout lesson.attnscope --device cpu -o lesson.pdf",
             ),
         ),
         "measure": (

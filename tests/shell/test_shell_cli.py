@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import attnscope as at
 from attnscope import __version__
 from attnscope.cli import main as cli
 from attnscope.trace import load_trace
+from attnscope.viewmodels.session import KeptView, LookSaved, SavedSession, Setting, session_bytes
 
 CHECKOUT = Path(__file__).parents[2]
 TEXT = ("--text", "the cat sat", "--target", "le chat")
@@ -227,6 +229,52 @@ def test_that_the_smoke_test_of_a_missing_model_fails_with_the_reason(tmp_path: 
     assert result.returncode == 1
     assert "nothing" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def session_of(model: str, path: Path, *views: KeptView) -> str:
+    """A session file with views of a model."""
+    setting = Setting(text="the cat sat", target="le chat")
+    saved = SavedSession(source=model, model="tiny", sha256=sha256_of(model), setting=setting)
+    kept = (replace(view, saved=replace(saved, look=view.saved.look)) for view in views)
+    path.write_bytes(session_bytes(replace(saved, views=tuple(kept))))
+    return str(path)
+
+
+def sha256_of(model: str) -> str:
+    return at.load(model).info.sha256 if Path(model).is_dir() else "0" * 64
+
+
+def view(name: str, **look: str) -> KeptView:
+    return KeptView(name=name, saved=SavedSession(look=LookSaved(**look)), note=f"of {name}")
+
+
+@pytest.mark.slow
+def test_that_a_handout_of_a_session_is_made_without_a_window(tiny_model: str, tmp_path: Path) -> None:
+    views = (view("a head"), view("lines", view="lines"), view("encodings", page="positions"))
+    session = session_of(tiny_model, tmp_path / "talk.attnscope", *views)
+    content = at.handout(session, tmp_path / "talk.pdf").read_bytes()
+    assert content.startswith(b"%PDF")
+    assert content.count(b"/Type /Page\n") == 3
+    gone = session_of(str(tmp_path / "gone"), tmp_path / "gone.attnscope", *views)
+    with pytest.raises(at.UserError, match="The session's model tiny was not found"):
+        at.handout(gone, tmp_path / "gone.pdf")
+    assert not (tmp_path / "gone.pdf").exists()
+
+
+def test_that_a_handout_needs_a_session_with_views_and_a_name_of_a_pdf(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    bare = session_of("grammar", tmp_path / "bare.attnscope")
+    out = str(tmp_path / "talk.pdf")
+    for session, path, told in (
+        (bare, out, f"No views are kept in {bare}. Keep some in the window (Ctrl+Shift+K), and save"),
+        (str(tmp_path / "none.attnscope"), out, "does not exist"),
+        (bare.replace("attnscope", "json"), out, ".attnscope"),
+        (bare, str(tmp_path / "talk.txt"), "does not end in .pdf"),
+    ):
+        code, _, said = run(capsys, "handout", session, "-o", path)
+        assert code == 2
+        assert told in said
 
 
 @pytest.mark.parametrize("command", ["", "measure", "info"])

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QMimeData, QObject, Qt, QTimer, Slot
+from PySide6.QtCore import QByteArray, QMimeData, QObject, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QAction, QGuiApplication, QImage
 from PySide6.QtWidgets import QMessageBox, QProgressDialog, QWidget
 
@@ -130,8 +130,11 @@ _NOT_SHOWN = "This view could not be shown: its model or its run is not there."
 class Handout(QObject):
     """Goes through the kept views, and writes what each shows, with its note, as pages of a PDF.
 
-    `dress` gives the window another theme: a page that has no figure is light on paper.
+    `dress` gives the window another theme: a page that has no figure is light on paper. `ended` tells what
+    was made, or why nothing could be; neither where it was cancelled.
     """
+
+    ended = Signal(str, str)
 
     def __init__(
         self,
@@ -172,16 +175,21 @@ class Handout(QObject):
 
     @Slot()
     def _go_on(self) -> None:
+        made = why_not = ""
         try:
             next(self._work)
-        except StopIteration:
-            self._timer.stop()
+            return
+        except StopIteration as end:
+            made = end.value or ""  # none after an error that is a fault
         except UserError as error:
-            self._timer.stop()
-            self._session.notices.say(str(error), is_error=True)
+            why_not = str(error)
+        self._timer.stop()
+        if made or why_not:
+            self._session.notices.say(made or why_not, is_error=bool(why_not))
+        self.ended.emit(made, why_not)
 
-    def _walk(self, path: Path, progress: QProgressDialog) -> Generator[None]:
-        """A step at a time, so that the window goes on."""
+    def _walk(self, path: Path, progress: QProgressDialog) -> Generator[None, None, str]:
+        """A step at a time, so that the window goes on; gives what is to be told."""
         from attnscope.figures.export import HandoutPage, handout_bytes  # not before the first paint
 
         kept, before = self._files.kept, self._files.take()
@@ -194,14 +202,14 @@ class Handout(QObject):
                 kept.go(k)
                 yield from self._settled()
                 if progress.wasCanceled():
-                    return
+                    return ""
                 note = view.note if kept.is_shown else "\n".join(filter(None, (_NOT_SHOWN, view.note)))
                 shown = self._shown() if kept.is_shown else None
                 if isinstance(shown, FigureSpec) and shown.title == view.name:
                     shown = dataclasses.replace(shown, title="")
                 pages.append(HandoutPage(name=view.name, shown=shown, note=note))
             replace_file(path, handout_bytes(pages, path.stem))
-            self._session.notices.say(f"The handout of {plural(len(pages), 'view')} is saved in {path}.")
+            return f"The handout of {plural(len(pages), 'view')} is saved in {path}."
         finally:
             progress.close()
             progress.deleteLater()
