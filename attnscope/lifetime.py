@@ -240,6 +240,8 @@ def write_line(text: str, stream: TextIO) -> None:
 
 WITHIN_S = 60.0
 _MIN_BYTES = 2_000
+_ROOM = 70
+"""On one line of a terminal, for how far a handout is."""
 
 
 class Smoke(QObject):
@@ -329,7 +331,7 @@ class HandoutMaker(QObject):
 
     def _on_going(self) -> None:
         if sys.stderr.isatty():
-            sys.stderr.write(f"\r\x1b[K{plain_text(self._kept.place)}")
+            sys.stderr.write(f"\r{' ' * _ROOM}\r{plain_text(self._kept.place)[:_ROOM]}")
 
     def _on_notice(self) -> None:
         """Before the views are there an error ends it; later on the page says what could not be shown."""

@@ -50,7 +50,8 @@ def draw(model: at.Model, trace: at.Trace, folder: Path) -> list[Path]:
         one.on_picture(at.picture(model, "photo.png")),
     ]
     one.to_matplotlib()
-    return [figure.save(folder / f"{number}.svg") for number, figure in enumerate(many)]
+    pages = at.handout(folder / "lesson.attnscope", folder / "lesson.pdf")
+    return [pages, *(figure.save(folder / f"{number}.svg") for number, figure in enumerate(many))]
 
 
 def change(model: at.Model, trace: at.Trace, text: str) -> str:

@@ -179,7 +179,8 @@ class _Sweep:
         kept = best_at(self._summaries(), after, self._arguments.keep_best)
         for summary in kept:
             loss = loss_at(summary, after)
-            say_error(f"Continues: {summary.name}, validation {loss:.4f} at step {after:,}.")
+            unit = loss_unit([summary.objective])
+            say_error(f"Continues: {summary.name}, validation {loss:.4f} {unit} at step {after:,}.")
         say_error(f"Stopped at step {after:,}: {len(runs) - len(kept)} of {len(runs)} runs.")
         return tuple(by_folder[summary.folder] for summary in kept)
 
@@ -286,9 +287,10 @@ class _Sweep:
             raise UserError(str(values["note"]))
 
     def _tell(self, run: "SweepRun", event: str, values: Mapping[str, object]) -> None:
-        place, n_steps = self._places[run.name], self._recipes[run.name].training.n_steps
+        place, recipe = self._places[run.name], self._recipes[run.name]
         if event == "Evaluated":
-            say_error(f"{place}: step {values['step']:,} of {n_steps:,}, validation {values['loss']:.4f}")
+            told = f"validation {values['loss']:.4f} {loss_unit([recipe.objective.kind])}"
+            say_error(f"{place}: step {values['step']:,} of {recipe.training.n_steps:,}, {told}")
         if event == "Finished" and values["reason"] not in _ENDS:
             say_error(f"{place}: {values['reason']} at step {values['step']:,}. {values['note']}")
 

@@ -83,6 +83,7 @@ def say_progress(text: str) -> None:
 
 
 PATIENCE_S = 10.0
+_USUAL_COLUMNS = 80
 
 
 class JobProgress:
@@ -111,8 +112,14 @@ class JobProgress:
 
 
 def draw_over(text: str) -> None:
-    """Write over the line of a terminal on standard error."""
-    _write(sys.stderr, f"\r\x1b[K{text}", end="")
+    """Write over the line of a terminal on standard error: no more than fits, and nothing but blanks and
+    returns, which every terminal knows.
+    """
+    try:
+        room = (os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_COLUMNS) - 1
+    except (OSError, ValueError):  # no terminal after all
+        room = _USUAL_COLUMNS - 1
+    _write(sys.stderr, f"\r{' ' * room}\r{text[:room]}", end="")
 
 
 def say_json(value: object) -> None:

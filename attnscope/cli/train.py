@@ -33,6 +33,7 @@ from attnscope.records.runs import (
     Step,
     TrainingEvent,
     Watched,
+    loss_unit,
 )
 
 if TYPE_CHECKING:
@@ -332,13 +333,14 @@ class _BarTeller:
         self._first_step = 0
         self._is_terminal = sys.stderr.isatty()
         self._started_at = self._drawn_at = time.monotonic()
-        self._evaluated = self._folder = ""
+        self._evaluated = self._folder = self._unit = ""
 
     def tell(self, event: TrainingEvent) -> None:
         """Show what changed."""
         match event:
             case Started():
                 self._n_steps, self._first_step, self._folder = event.n_steps, event.step, event.folder
+                self._unit = f" {loss_unit([event.objective])}"
                 self._started_at = time.monotonic()
                 self._say(
                     f"{event.n_parameters:,} parameters on {event.device}; {event.folder}. {event.note}"
@@ -346,11 +348,11 @@ class _BarTeller:
             case Step():
                 self._draw(event)
             case Evaluated():
-                self._evaluated = f"  validation {event.loss:.4f} ({event.accuracy:.1%})"
+                self._evaluated = f"  validation {event.loss:.4f}{self._unit}, accuracy {event.accuracy:.1%}"
                 if event.next_sentence_accuracy is not None:
                     self._evaluated += f", next sentence {event.next_sentence_accuracy:.1%}"
                 if not self._is_terminal:
-                    self._say(f"step {event.step:,} of {self._n_steps:,}{self._evaluated}")
+                    self._say(f"step {event.step:,} of {self._n_steps:,}:{self._evaluated}")
             case Saved() | Watched():
                 pass
             case SaveFailed():
@@ -382,7 +384,7 @@ class _BarTeller:
         return (
             f"[{'█' * filled}{'·' * (_BAR_WIDTH - filled)}] {step.step:,}/{self._n_steps:,}  "
             f"loss {step.loss:.4f}  {step.tokens_per_s:,.0f} tokens/s  {_open_heads(step)}"
-            f"{int(left_s) // 60}:{int(left_s) % 60:02d} left{self._evaluated}"
+            f"{int(left_s) // 60}:{int(left_s) % 60:02d} left{self._evaluated.replace(self._unit, '')}"
         )
 
 

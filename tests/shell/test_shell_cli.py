@@ -1,6 +1,7 @@
 """Every command, and how it ends."""
 
 import json
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -13,6 +14,7 @@ import pytest
 import attnscope as at
 from attnscope import __version__
 from attnscope.cli import main as cli
+from attnscope.cli.terminal import draw_over
 from attnscope.trace import load_trace
 from attnscope.viewmodels.session import KeptView, LookSaved, SavedSession, Setting, session_bytes
 
@@ -358,3 +360,19 @@ def test_that_a_command_that_went_says_so_and_what_to_do_instead(capsys: pytest.
     said = capsys.readouterr().err
     assert said.startswith("attnscope: `average` was removed in version 0.10. Use attnscope open RUN instead")
     assert len(said.splitlines()) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo-terminals")
+def test_that_a_line_drawn_over_fits_into_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    reader, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 40, 0, 0))
+    with open(terminal, "w", encoding="utf-8") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        draw_over("x" * 100)
+    assert os.read(reader, 1000).decode() == f"\r{' ' * 39}\r{'x' * 39}"
+    os.close(reader)

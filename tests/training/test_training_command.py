@@ -157,5 +157,16 @@ def test_that_the_bar_says_how_far_and_how_long() -> None:
     teller._n_steps = 200
     step = Step(step=50, loss=1.25, learning_rate=1e-3, gradient_norm=1.0, tokens_per_s=12_345.6)
     line = teller.bar(step, elapsed_s=30.0)
+    assert "validation" not in line
     for part in ("50/200", "loss 1.2500", "12,346 tokens/s", "1:30 left", "██████····"):
         assert part in line
+
+
+def test_that_a_loss_is_told_with_its_unit_and_an_accuracy_as_one(
+    recipe_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = _arguments(str(recipe_file), "--out", str(tmp_path / "run"))
+    assert arguments.run(arguments) == 0
+    told = capsys.readouterr().err
+    assert re.search(r"step \d+ of \d+: validation \d\.\d{4} nats per [a-z ]*token, accuracy \d+\.\d%", told)
+    assert re.search(r"done at step \d+\. validation \d\.\d{4} nats per ", told)

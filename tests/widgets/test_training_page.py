@@ -262,29 +262,35 @@ def test_that_files_are_chosen_into_the_recipe_and_the_run(
     places = "attnscope.widgets.training.run_panel"
     monkeypatch.setattr(f"{places}.QFileDialog.getOpenFileName", lambda *_: (str(tmp_path / "words.txt"), ""))
     monkeypatch.setattr(f"{places}.ask_new_folder", lambda *_: str(tmp_path / "elsewhere"))
-    for button in desk.page.findChildren(QToolButton):
-        if button.toolTip().startswith("Choose:"):
-            qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    choose_data(desk, "File…")
+    button = next(b for b in desk.page.findChildren(QToolButton) if b.toolTip() == "Choose: run folder")
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     assert desk.state.recipe.data_path == str(tmp_path / "words.txt")
     assert desk.state.place.folder == str(tmp_path / "elsewhere")
 
 
-def test_that_pictures_are_chosen_as_a_folder_or_as_a_file(
+def test_that_texts_and_pictures_are_chosen_as_a_folder_or_as_a_file(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     places = "attnscope.widgets.training.run_panel"
     monkeypatch.setattr(f"{places}.QFileDialog.getOpenFileName", lambda *_: (str(tmp_path / "a.npz"), ""))
-    monkeypatch.setattr(f"{places}.ask_folder", lambda *_: str(tmp_path / "shapes"))
+    monkeypatch.setattr(f"{places}.ask_folder", lambda *_: str(tmp_path / "many"))
+    for kind, folder, file in (
+        ("text", "Folder of texts…", "File…"),
+        ("pictures", "Folder of pictures…", "NPZ file…"),
+        ("pairs", "Folder of texts…", "File…"),
+    ):
+        desk.state.recipe.edit(f'[data]\nkind = "{kind}"\n')
+        for name, chosen in ((folder, "many"), (file, "a.npz")):
+            choose_data(desk, name)
+            assert desk.state.recipe.data_path == str(tmp_path / chosen)
+
+
+def choose_data(desk: Desk, name: str) -> None:
+    """Take an entry of the menu of the button after Data."""
     button = next(b for b in desk.page.findChildren(QToolButton) if b.toolTip() == "Choose: data")
-    assert button.menu() is None
-    desk.state.recipe.edit('[data]\nkind = "pictures"\n')
-    for name, chosen in (("Folder of pictures…", "shapes"), ("NPZ file…", "a.npz")):
-        menu = button.menu()
-        assert menu is not None
-        next(action for action in menu.actions() if action.text() == name).trigger()
-        assert desk.state.recipe.data_path == str(tmp_path / chosen)
-    desk.state.recipe.edit('[data]\nkind = "text"\n')
-    assert button.menu() is None
+    assert button.popupMode() == QToolButton.ToolButtonPopupMode.InstantPopup
+    next(action for action in button.menu().actions() if action.text() == name).trigger()
 
 
 def complete(desk: Desk) -> int:

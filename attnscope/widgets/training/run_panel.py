@@ -61,13 +61,13 @@ class RunPlaces(QWidget):
     def __init__(self, state: TrainingState) -> None:
         super().__init__()
         self._state = state
-        self._data, self._browse_data = self._path_row(
-            "Data", _DATA_HINT, self._on_data_typed, self._on_browse_data
-        )
-        self._out, browse_out = self._path_row(
-            "Run folder", "Folder for the run", self._on_out_typed, self._on_browse_out
-        )
-        self._pictures_menu = QMenu(self)
+        self._data, self._browse_data = self._path_row("Data", _DATA_HINT, self._on_data_typed)
+        self._out, browse_out = self._path_row("Run folder", "Folder for the run", self._on_out_typed)
+        browse_out.clicked.connect(self._on_browse_out)
+        self._browse_data.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self._texts_menu, self._pictures_menu = QMenu(self), QMenu(self)
+        self._texts_menu.addAction("File…", self._on_browse_data)
+        self._texts_menu.addAction("Folder of texts…", self._on_browse_texts)
         self._pictures_menu.addAction("Folder of pictures…", self._on_browse_pictures)
         self._pictures_menu.addAction("NPZ file…", self._on_browse_data)
         self._device = named(QComboBox(), "Device")
@@ -91,14 +91,11 @@ class RunPlaces(QWidget):
         grid.addWidget(self._device, 3, 1, 1, 2)
         grid.setColumnStretch(1, 1)
 
-    def _path_row(
-        self, name: str, hint: str, typed: Callable[[], None], browse: Callable[[], None]
-    ) -> tuple[QLineEdit, QToolButton]:
+    def _path_row(self, name: str, hint: str, typed: Callable[[], None]) -> tuple[QLineEdit, QToolButton]:
         field = QLineEdit(placeholderText=hint)
         field.editingFinished.connect(typed)
         button = named(QToolButton(), tip=f"Choose: {name.lower()}")
         button.setText("…")
-        button.clicked.connect(browse)
         return field, button
 
     def show_recipe(self) -> None:
@@ -108,10 +105,7 @@ class RunPlaces(QWidget):
         reads_pictures = recipe_value(recipe.text, "data", "kind") == "pictures"
         hint = _PICTURES_HINT if reads_pictures else _DATA_HINT
         self._data.setPlaceholderText(hint if recipe.needs_data else "Generates its own data")
-        menu = self._pictures_menu if reads_pictures else None
-        self._browse_data.setMenu(menu)  # type: ignore[arg-type]  # None takes it away
-        at_once = QToolButton.ToolButtonPopupMode.InstantPopup
-        self._browse_data.setPopupMode(at_once if menu else QToolButton.ToolButtonPopupMode.DelayedPopup)
+        self._browse_data.setMenu(self._pictures_menu if reads_pictures else self._texts_menu)
         self._data.setEnabled(recipe.needs_data)
         self._browse_data.setEnabled(recipe.needs_data)
         self._data.setCursorPosition(0)
@@ -152,8 +146,15 @@ class RunPlaces(QWidget):
             self._state.recipe.set_data_path(path)
 
     @Slot()
+    def _on_browse_texts(self) -> None:
+        self._browse_folder("Texts, all .txt files of a folder")
+
+    @Slot()
     def _on_browse_pictures(self) -> None:
-        folder = ask_folder(self, "Pictures, a folder for each label", self._data.text())
+        self._browse_folder("Pictures, a folder for each label")
+
+    def _browse_folder(self, title: str) -> None:
+        folder = ask_folder(self, title, self._data.text())
         if folder:
             self._state.recipe.set_data_path(folder)
 
