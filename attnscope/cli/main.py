@@ -42,6 +42,7 @@ COMMANDS = {
     "weights": "show what a head's weights write and look for, and how many dimensions it uses",
     "lab": "list the labs, or work one out: its picture, its numbers",
     "prune": "remove heads permanently: a smaller model with the same output as with the heads off",
+    "convert": "write a model in the format of the library transformers",
     "models": "list the models that come with the program, and what each is for",
     "get": "get a well-known open model: list the shelf, download one after confirmation",
     "info": "describe a model: its parts, parameters and cost",
@@ -375,6 +376,10 @@ EXAMPLES = MappingProxyType(
                 "those of a file, with the proof on a text",
                 'attnscope prune grammar --gates gates.json --text "the cat sleeps" -o smaller',
             ),
+        ),
+        "convert": (
+            ("a run, for transformers", "attnscope convert runs/notes -o notes-gpt2"),
+            ("a model folder, computed on the processor", "attnscope convert mine --device cpu -o mine-gpt2"),
         ),
         "models": (
             ("the models that come with the program, and what each is for", "attnscope models"),

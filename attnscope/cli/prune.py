@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Remove, prove, measure, save, report."""
     from attnscope.models.pruning import prune, shapes_of
 
-    _refuse_taken(arguments.out)
+    refuse_taken(arguments.out)
     text = read_file_argument(arguments.file) if arguments.file is not None else arguments.text
     model = open_model(arguments)
     if arguments.shape not in shapes_of(model.network):
@@ -100,8 +100,8 @@ def _wanted_gates(arguments: argparse.Namespace, model: "Model") -> Gates:
     return Gates.of({**dict(model.first_gates.values), **dict(given.values)})
 
 
-def _refuse_taken(out: Path) -> None:
-    """Raise UserError before any work when the smaller model would take the place of something."""
+def refuse_taken(out: Path) -> None:
+    """Raise UserError before any work when a new model would take the place of something."""
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UserError(
             f"{out} already exists.",

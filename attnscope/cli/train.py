@@ -359,7 +359,8 @@ class _BarTeller:
                 self._folder = ""  # the note says where the model is
                 self._say(event.reason)
             case Finished():
-                self._say(f"{event.reason} at step {event.step:,}.{self._evaluated} {event.note}")
+                ended = f"{self._evaluated}." if self._evaluated else ""
+                self._say(f"{event.reason} at step {event.step:,}.{ended} {event.note}")
                 if self._folder and event.reason in _NEXT:
                     what, *words = _NEXT[event.reason]
                     self._say(f"{what}: {shell_line([*words, self._folder])}")

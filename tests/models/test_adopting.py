@@ -8,9 +8,12 @@ import torch
 from hf_folders import bert_tokenizer, byte_tokenizer, change_config, save_folder, seq2seq_tokenizer
 from safetensors.torch import load_file, save_file
 
+from attnscope.cli.main import main
 from attnscope.errors import LoadError, RecipeError
-from attnscope.models import load, read_model_folder
+from attnscope.models import ModelCard, load, read_model_folder, write_model_folder
 from attnscope.models.families import FAMILIES, AdoptableFamily
+from attnscope.nn import ModelConfig, build_transformer
+from attnscope.text import train_tokenizer
 from attnscope.training import (
     StartPart,
     adopt,
@@ -401,3 +404,61 @@ def test_that_labelled_texts_say_whether_it_goes_on_reading_two(tmp_path, fill_w
     assert model.info.reads_pairs == has_second
     assert model.own.config.n_segments == 2 * has_second
     assert len(model.trace("the animal").source) > 2
+
+
+OURS = {"form": "decoder", "d_model": 32, "n_layers": 2, "n_heads": 4, "d_ff": 48, "max_tokens": 40}
+LLAMA = {"position": "rotary", "norm": "rms", "activation": "swiglu", "bias": False}
+WRITTEN = [
+    ("gpt2", {}),
+    ("gpt2", {"activation": "gelu-tanh", "dropout": 0.1, "norm_epsilon": 1e-3}),
+    ("gpt2", {"activation": "relu"}),
+    ("llama", {**LLAMA, "n_kv_heads": 2, "tie_embeddings": False}),
+    ("llama", {**LLAMA, "d_head": 16, "rope_base": 1000.0}),
+]
+
+
+def ours_saved(folder, fill_with_ramp, **changes):
+    """The folder of a model of ours, which begins texts with <s>."""
+    tokenizer = train_tokenizer("byte-bpe", ["the cat sat on the mat"] * 3, vocab_size=270)
+    config = ModelConfig(vocab_size=tokenizer.vocab_size, **{**OURS, **changes})
+    module = build_transformer(config, seed=0)
+    fill_with_ramp(module)
+    write_model_folder(folder, module, config, tokenizer, ModelCard(name="ours", objective="causal"))
+    return str(folder)
+
+
+@pytest.mark.slow
+@torch.no_grad()
+@pytest.mark.parametrize(("family", "changes"), WRITTEN, ids=str)
+def test_that_a_model_of_ours_opens_in_the_library_with_its_logits(
+    tmp_path, fill_with_ramp, assert_close, capsys, family, changes
+):
+    source = ours_saved(tmp_path / "ours", fill_with_ramp, **changes)
+    assert main(["convert", source, "-o", str(tmp_path / "theirs")]) == 0
+    title = FAMILIES[family].title
+    assert f"{title} in the format of transformers; its logits differ by at most" in capsys.readouterr().out
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "theirs").eval()
+    assert theirs.config.model_type == family
+    text, model = "the mat sat on a cat", load(source)
+    ids = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")(text, return_tensors="pt").input_ids
+    assert ids[0].tolist() == list(model.encode(text).source.ids)
+    assert_close(theirs(ids).logits, model.own.module.eval()(ids), atol=1e-5)
+    back = adopt(tmp_path / "theirs").module.state_dict()
+    for name, weights in model.own.module.state_dict().items():
+        assert torch.equal(back[name], weights)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"position": "alibi"}, "GPT-2 has position learned, not alibi"),
+        ({"norm": "rms"}, "GPT-2 has norm layer, not rms"),
+        ({**LLAMA, "norm_place": "post"}, "Llama has norm_place pre, not post"),
+        ({"kept_heads": (("decoder.0", (0, 1)),)}, "GPT-2 has kept_heads None, not"),
+    ],
+)
+def test_that_what_the_library_cannot_be_is_named(tmp_path, fill_with_ramp, capsys, changes, why):
+    source = ours_saved(tmp_path / "ours", fill_with_ramp, **changes)
+    assert main(["convert", source, "-o", str(tmp_path / "theirs")]) == 2
+    assert why in capsys.readouterr().err
+    assert not (tmp_path / "theirs").exists()

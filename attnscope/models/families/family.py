@@ -337,6 +337,11 @@ _ACTIVATIONS: Mapping[str, Activation] = {
 }
 
 
+def library_activation(ours: Activation) -> str | None:
+    """The library's name of what stands in the feed-forward part; None where it has none."""
+    return next((theirs for theirs, name in _ACTIVATIONS.items() if name == ours), None)
+
+
 class LibraryConfig:
     """The keys of one config.json, with the library's defaults for those that are not written."""
 
@@ -400,6 +405,12 @@ class AdoptableFamily(Family, ABC):
     @abstractmethod
     def state(self, source: Tensors, config: ModelConfig) -> dict[str, Tensor]:
         """Our tensors by name."""
+
+    def library_keys(self, config: ModelConfig) -> dict[str, Any]:
+        """The keys of the library's configuration for a model of ours, whether or not it can be one of this
+        family; none where ours are not written as such.
+        """
+        return {}
 
 
 def _joined(source: Tensors, names: tuple[str, ...], kind: str) -> Tensor:

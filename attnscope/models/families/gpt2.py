@@ -14,6 +14,7 @@ from attnscope.models.families.family import (
     LibraryConfig,
     Taking,
     Tensors,
+    library_activation,
 )
 from attnscope.nn import ModelConfig
 
@@ -91,6 +92,17 @@ class GPT2(FreeHeads, AdoptableFamily):
             taking.take_block(f"decoder.{i}", f"h.{i}", _BLOCK)
         in_blocks = {n for n, t in taking.state.items() if n.startswith("decoder.") and t.ndim == 2}
         return {n: t.T if n in in_blocks else t for n, t in taking.state.items()}  # theirs are [in, out]
+
+    def library_keys(self, config: ModelConfig) -> dict[str, Any]:
+        return {
+            "n_embd": config.d_model,
+            "n_layer": config.n_layers,
+            "n_head": config.n_heads,
+            "n_inner": config.d_ff,
+            "n_positions": config.max_tokens,
+            "layer_norm_epsilon": config.norm_epsilon,
+            "activation_function": library_activation(config.activation),
+        }
 
 
 class GPTNeoX(Family):

@@ -98,6 +98,20 @@ class Llama(GroupedHeads, AdoptableFamily):
             taking.take_block(f"decoder.{i}", f"layers.{i}", _BLOCK)
         return taking.state
 
+    def library_keys(self, config: ModelConfig) -> dict[str, Any]:
+        return {
+            "hidden_size": config.d_model,
+            "num_hidden_layers": config.n_layers,
+            "num_attention_heads": config.n_heads,
+            "num_key_value_heads": config.kv_heads,
+            "head_dim": config.head_width,
+            "intermediate_size": config.d_ff,
+            "max_position_embeddings": config.max_tokens,
+            "rms_norm_eps": config.norm_epsilon,
+            "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_base},
+            "tie_word_embeddings": config.tie_embeddings,
+        }
+
 
 def _rope_base(choices: LibraryConfig) -> float:
     """The base of the rotation; raises LoadError where it is stretched."""

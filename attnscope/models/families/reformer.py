@@ -136,3 +136,13 @@ def _check(part: Any, x: Tensor, weights: Tensor, out: Tensor) -> None:
             expected=f"at most {_TOLERANCE:g}",
             action="Its maps would not be the model's own, so they are not shown.",
         )
+
+
+class Nystromformer(Family):
+    name, title = "nystromformer", "Nyströmformer"
+    not_a_map = "its weights are approximated and never computed as a map"
+
+
+class Yoso(Family):
+    name, title = "yoso", "YOSO"
+    not_a_map = "its weights are drawn by hashing"

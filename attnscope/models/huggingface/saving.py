@@ -1,0 +1,149 @@
+"""A model of ours written in the format of transformers, where an architecture of that library can be it.
+
+Which those are, and how the library configures them, the families say (`AdoptableFamily.library_keys`).
+Taking a model over is run backwards: it is given numbered places instead of weights, and tells from which
+place each of our weights would come.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from attnscope.errors import SaveError, UserError
+from attnscope.files import replace_folder
+from attnscope.models.families import FAMILIES
+from attnscope.models.families.family import AdoptableFamily, LibraryConfig
+from attnscope.models.huggingface.library import import_transformers
+from attnscope.nn import ModelConfig
+from attnscope.nn.own_module import OwnModule
+from attnscope.text.tokenizer import Tokenizer
+from attnscope.text.vocabulary import TOKENIZER_FILE
+
+_FREE = ("dropout", "attention_dropout")
+"""What a model that is not trained further does not use."""
+_ROLES = {"begin": "bos", "end": "eos", "pad": "pad", "unknown": "unk", "mask": "mask"}
+_N_TRIED, _NEARNESS = 24, 1e-5
+
+
+class LibraryFolder(NamedTuple):
+    """What was written: the architecture's title, and how far its logits are from ours at most."""
+
+    title: str
+    difference: float
+
+
+def write_library_folder(
+    folder: Path, module: OwnModule, tokenizer: Tokenizer, card: str = ""
+) -> LibraryFolder:
+    """Write a folder that transformers opens by `AutoModelForCausalLM` and `AutoTokenizer`.
+
+    Raises UserError for a model that no architecture there can be, with what keeps it from that, and
+    SaveError where the folder cannot be written, or the library's logits are not ours.
+    """
+    config = module.config
+    family = _family_for(config)
+    library = import_transformers()
+    ids = {
+        f"{_ROLES[role]}_token_id": getattr(tokenizer, f"{role}_id") if tokenizer.has(role) else None
+        for role in ("begin", "end", "pad")
+    }
+    keys = {**family.library_keys(config), **ids, "vocab_size": config.vocab_size}
+    model = library.AutoModelForCausalLM.from_config(library.AutoConfig.for_model(family.name, **keys))
+    _fill(model, family, module)
+    difference = _difference(model.eval(), module)
+
+    def fill(temporary: Path) -> None:
+        model.save_pretrained(temporary)
+        tokenizer.save(temporary)
+        _tell_tokens(temporary, tokenizer, config.max_tokens)
+        (temporary / "README.md").write_text(card, encoding="utf-8", errors="replace")
+
+    replace_folder(folder, fill)
+    return LibraryFolder(title=family.title, difference=difference)
+
+
+def _family_for(config: ModelConfig) -> AdoptableFamily:
+    """The family that this model can be; raises UserError with what the nearest one has otherwise."""
+    lacking = {}
+    for family in FAMILIES.values():
+        if isinstance(family, AdoptableFamily) and (keys := family.library_keys(config)):
+            lacking[family] = _otherwise(family, keys, config)
+    nearest = min(lacking, key=lambda family: len(lacking[family]))
+    if not lacking[nearest]:
+        return nearest
+    known = " or ".join(family.title for family in lacking)
+    raise UserError(
+        f"No architecture of transformers that is known here can be this model: {nearest.title} has "
+        f"{', '.join(lacking[nearest])}.",
+        expected=f"a model that {known} could be",
+        action="Save it as AttnScope's own folder, or train a model with these values.",
+    )
+
+
+def _otherwise(family: AdoptableFamily, keys: dict[str, Any], config: ModelConfig) -> list[str]:
+    """What a model of the family with these keys would have otherwise than ours."""
+    taken = family.config(LibraryConfig(keys, family.defaults, family.title), {})
+    theirs, ours = (
+        {**found.to_dict(), "n_kv_heads": found.kv_heads, "d_head": found.head_width}
+        for found in (ModelConfig(vocab_size=config.vocab_size, **taken), config)
+    )
+    names = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name) and name not in _FREE]
+    return [f"{name} {theirs.get(name)}, not {ours.get(name)}" for name in names]
+
+
+def _fill(model: Any, family: AdoptableFamily, module: OwnModule) -> None:
+    """Put our weights into the library's model."""
+    parameters = dict(model.named_parameters())
+    sizes = [parameter.numel() for parameter in parameters.values()]
+    numbered = torch.split(torch.arange(sum(sizes)), sizes)
+    places = {
+        name.removeprefix(family.prefix): place.view_as(parameter)
+        for (name, parameter), place in zip(parameters.items(), numbered, strict=True)
+    }
+    filled, ours = torch.full((sum(sizes),), torch.nan), module.state_dict()
+    for name, place in family.state(places, module.config).items():
+        filled[place.reshape(-1)] = ours[name].to("cpu", torch.float32).reshape(-1)
+    with torch.no_grad():
+        for parameter, part in zip(parameters.values(), torch.split(filled, sizes), strict=True):
+            parameter.copy_(part.view_as(parameter))
+
+
+@torch.no_grad()
+def _difference(model: Any, module: OwnModule) -> float:
+    """How far the library's logits are from ours at most; raises SaveError where that is not by rounding."""
+    n_tokens = min(_N_TRIED, module.config.max_tokens)
+    ids = (torch.arange(n_tokens)[None] * 7 + 3) % module.config.vocab_size
+    was_training = module.training
+    ours = module.eval()(ids).float().cpu()
+    module.train(was_training)
+    found = float((model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits - ours).abs().max())
+    if not found <= _NEARNESS * max(1.0, float(ours.abs().max())):
+        raise SaveError(f"The library's model gives other logits, by {found:.2g}; nothing was written.")
+    return found
+
+
+def _tell_tokens(folder: Path, tokenizer: Tokenizer, max_tokens: int) -> None:
+    """Say which tokens are special, and that a text begins with one, as we do it."""
+    spelled = {
+        f"{theirs}_token": tokenizer.token(getattr(tokenizer, f"{ours}_id")).piece
+        for ours, theirs in _ROLES.items()
+        if tokenizer.has(ours)
+    }
+    about = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": max_tokens, **spelled}
+    (folder / "tokenizer_config.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    if "bos_token" in spelled:
+        path, begin = folder / TOKENIZER_FILE, spelled["bos_token"]
+        content = json.loads(path.read_text(encoding="utf-8"))
+        first, text = {"SpecialToken": {"id": begin, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}
+        template = {
+            "type": "TemplateProcessing",
+            "single": [first, text],
+            "pair": [first, text, {"Sequence": {"id": "B", "type_id": 0}}],
+            "special_tokens": {begin: {"id": begin, "ids": [tokenizer.begin_id], "tokens": [begin]}},
+        }
+        before = content["post_processor"]
+        both = {"type": "Sequence", "processors": [before, template]}
+        content["post_processor"] = both if before else template
+        path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
