@@ -62,7 +62,7 @@ def read_outside(
     what = what or str(path)
     with open_outside(path, expected=expected, max_bytes=max_bytes, what=what, action=action) as stream:
         try:
-            data = stream.read(max_bytes + 1)
+            data = stream.read(max_bytes + 1) or b""  # None: nothing now, of a log of the kernel
         except OSError as error:
             raise unreadable(path, error, expected=expected, what=what, action=action) from error
     if len(data) > max_bytes:  # it grew, or does not tell its size

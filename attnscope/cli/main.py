@@ -51,7 +51,10 @@ COMMANDS = {
     "completion": "print what bash, zsh or fish needs to complete commands, options and names",
 }
 """Each has its module beside this one, which is imported when its name is given; but for these:"""
-_IN_ONE = {"rollout": "influence", "flow": "influence", "relevance": "influence"}
+_IN_ONE = {
+    **dict.fromkeys(("rollout", "flow", "relevance"), "influence"),
+    **dict.fromkeys(("prune", "convert"), "prune"),
+}
 _GONE = {
     "average": (
         "`average` was removed in version 0.10. Use attnscope open RUN instead, for its last checkpoint."

@@ -1,4 +1,7 @@
-"""`attnscope prune`: a smaller model without some heads, proved to say the same, and saved."""
+"""`attnscope prune`: a smaller model without some heads, proved to say the same, and saved.
+
+`attnscope convert`: a model of ours in the format of transformers, its logits compared, and saved.
+"""
 
 import argparse
 import dataclasses
@@ -23,7 +26,33 @@ _NAMED = re.compile(r"(?:(?P<stack>[a-z]+)[ :])?(?P<head>L\d{1,6}H\d{1,6})")
 _HOW = "'{} L0H1'"
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str) -> None:
+    (_add_convert if name == "convert" else _add_prune)(commands)
+
+
+def _add_convert(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "convert",
+        description="Write a model of AttnScope in the format of the library transformers, where one of its "
+        "architectures can be it: GPT-2 (learned positions, layer norms, GELU) or Llama (rotary positions, "
+        "RMS norms, SwiGLU, no biases). Before it is written its logits are compared with ours.",
+    )
+    parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
+    parser.add_argument("-o", "--out", required=True, type=path_of, metavar="FOLDER", help="where to save it")
+    add_device_argument(parser)
+    parser.set_defaults(run=convert)
+
+
+def convert(arguments: argparse.Namespace) -> int:
+    """Convert, compare, save, report."""
+    _refuse_taken(arguments.out)
+    title, difference = open_model(arguments).save_for_transformers(arguments.out)
+    words = f"{title} in the format of transformers; its logits differ by at most {difference:.1g}"
+    say(f"{arguments.out}: {words}")
+    return 0
+
+
+def _add_prune(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser("prune")
     parser.add_argument("model", metavar="MODEL", help="a demo model's name, a model folder or a run folder")
     which = parser.add_mutually_exclusive_group()
@@ -62,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Remove, prove, measure, save, report."""
     from attnscope.models.pruning import prune, shapes_of
 
-    refuse_taken(arguments.out)
+    _refuse_taken(arguments.out)
     text = read_file_argument(arguments.file) if arguments.file is not None else arguments.text
     model = open_model(arguments)
     if arguments.shape not in shapes_of(model.network):
@@ -100,7 +129,7 @@ def _wanted_gates(arguments: argparse.Namespace, model: "Model") -> Gates:
     return Gates.of({**dict(model.first_gates.values), **dict(given.values)})
 
 
-def refuse_taken(out: Path) -> None:
+def _refuse_taken(out: Path) -> None:
     """Raise UserError before any work when a new model would take the place of something."""
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UserError(

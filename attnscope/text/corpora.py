@@ -224,7 +224,7 @@ def _checked_lines(path: Path) -> Iterator[str]:
 
 
 def _texts_of(folder: Path) -> list[Path]:
-    if found := sorted(file for file in folder.rglob("*.txt") if file.is_file()):
+    if found := sorted(file for file in folder.rglob("*.[tT][xX][tT]") if file.is_file()):
         return found
     raise LoadError(
         f"The folder {folder} has no .txt file in it.",
@@ -335,7 +335,7 @@ def _read(stream: BinaryIO, path: Path, n_bytes: int, max_characters: int) -> It
     pieces: list[str] = []
     n_characters = n_read = 0
     while n_characters < max_characters:
-        piece = stream.read(PIECE_BYTES)
+        piece = stream.read(PIECE_BYTES) or b""  # a log of the kernel gives None where nothing is new
         if n_read == 0:
             _refuse_other_formats(piece, path)
         text = decoder.decode(piece, final=not piece)

@@ -1,6 +1,7 @@
 """Every file from outside is looked at before it is read: pipes, devices, folders, sizes, odd numbers."""
 
 import ast
+import io
 import json
 import os
 import sys
@@ -68,6 +69,28 @@ def test_that_what_is_no_regular_file_is_refused_at_once(tmp_path: Path, reader:
     reads_folders = (reader, kind) == ("corpus", "folder")
     with pytest.raises(LoadError, match="has no .txt file" if reads_folders else "not a regular file"):
         _READERS[reader](path)
+
+
+class Waiting(io.RawIOBase):
+    """A file that is regular and gives nothing now, as /proc/kmsg."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, _buffer: object) -> None:
+        return None
+
+    def fileno(self) -> int:
+        return sys.__stderr__.fileno()
+
+
+def test_that_a_file_which_gives_nothing_now_is_as_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outside, "open", lambda *_, **__: io.BufferedReader(Waiting()), raising=False)
+    assert read_file_argument(tmp_path / "log") == ""
+    with pytest.raises(LoadError, match="not an AttnScope session"):
+        read_session(tmp_path / "log")
 
 
 @pytest.mark.parametrize("reader", sorted(set(_READERS) - {"text", "recording"}))

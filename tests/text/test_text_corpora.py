@@ -28,7 +28,7 @@ def test_that_both_line_ends_are_read(tmp_path: Path, end: bytes) -> None:
 
 def test_that_the_texts_of_a_folder_are_read_one_after_another(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
-    (tmp_path / "b" / "two.txt").write_bytes(b"three\r\n")
+    (tmp_path / "b" / "two.TXT").write_bytes(b"three\r\n")  # as other systems write it
     (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfone\n\ntwo")
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\0")
     assert read_lines(tmp_path) == ["one", "", "two", "", "three", ""]
