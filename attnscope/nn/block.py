@@ -48,15 +48,16 @@ from torch.autograd.function import once_differentiable
 
 from attnscope.nn.attention import Probe
 from attnscope.nn.cache import KeyValueCache
+from attnscope.nn.config import ModelConfig
 from attnscope.nn.dropping import add_dropping, drop, new_seed, own_dice
 from attnscope.nn.kept_heads import HeadLayout
 from attnscope.nn.layers import (
-    BlockShape,
     CrossAttention,
     FeedForward,
     InducedAttention,
     SelfAttention,
     make_attention,
+    make_norm,
 )
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.mixing import make_mixer
@@ -82,10 +83,10 @@ def balances() -> Iterator[list[Tensor]]:
 class Router(nn.Module):
     """Which experts read a token, and how much each counts."""
 
-    def __init__(self, shape: BlockShape) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.scores = nn.Linear(shape.d_model, shape.n_experts, bias=False)
-        self.k, self.factor = shape.experts_per_token, shape.capacity_factor
+        self.scores = nn.Linear(config.d_model, config.n_experts, bias=False)
+        self.k, self.factor = config.experts_per_token, config.capacity_factor
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Whether a token is sent to an expert (bool), the weights, and the logits, all [B, T, E].
@@ -126,10 +127,10 @@ def _note_balance(p: Tensor, first: Tensor, valid: Tensor | None) -> None:
 class Experts(nn.Module):
     """The feed-forward part of a layer that has experts."""
 
-    def __init__(self, shape: BlockShape) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.router = Router(shape)
-        self.experts = nn.ModuleList(FeedForward(shape) for _ in range(shape.n_experts))
+        self.router = Router(config)
+        self.experts = nn.ModuleList(FeedForward(config) for _ in range(config.n_experts))
 
     @property
     def parts(self) -> list[FeedForward]:
@@ -163,18 +164,18 @@ class BlockArguments(TypedDict, total=False):
     found: list[Tensor] | None
 
 
-def _tokens_meet(shape: BlockShape, stack: Stack, layer: int, layout: HeadLayout | None) -> nn.Module:
+def _tokens_meet(config: ModelConfig, stack: Stack, layer: int, layout: HeadLayout | None) -> nn.Module:
     """What lets the tokens of a layer read one another."""
-    if not MIXERS[shape.mixer].is_attention:
-        return make_mixer(shape, layer)
-    if shape.has_inducing and stack == "encoder":
-        return InducedAttention(shape, layer)
-    own: Stack = "latents" if _is_of_latents(shape, stack) else stack
-    return make_attention(SelfAttention, shape, (own, layer), layout)
+    if not MIXERS[config.mixer].is_attention:
+        return make_mixer(config, layer)
+    if config.has_inducing and stack == "encoder":
+        return InducedAttention(config, layer)
+    own: Stack = "latents" if _is_of_latents(config, stack) else stack
+    return make_attention(SelfAttention, config, (own, layer), layout)
 
 
-def _is_of_latents(shape: BlockShape, stack: Stack) -> bool:
-    return shape.has_latents and stack == "encoder"
+def _is_of_latents(config: ModelConfig, stack: Stack) -> bool:
+    return config.has_latents and stack == "encoder"
 
 
 class Block(nn.Module):
@@ -187,7 +188,7 @@ class Block(nn.Module):
 
     def __init__(
         self,
-        shape: BlockShape,
+        config: ModelConfig,
         *,
         stack: Stack,
         layer: int,
@@ -198,27 +199,27 @@ class Block(nn.Module):
         super().__init__()
         self.stack, self.layer = stack, layer
         # Without norms before and after are the same.
-        self.is_pre = shape.norm_place != "post" or NORMS[shape.norm].is_nothing
-        self.is_sandwich = shape.norm_place == "sandwich" and not NORMS[shape.norm].is_nothing
-        self.has_residual, self.dropout = shape.has_residual, shape.dropout
-        self.is_reversible = shape.is_reversible
-        reads_first = _is_of_latents(shape, stack)  # latents look at the tokens before one another
+        self.is_pre = config.norm_place != "post" or NORMS[config.norm].is_nothing
+        self.is_sandwich = config.norm_place == "sandwich" and not NORMS[config.norm].is_nothing
+        self.has_residual, self.dropout = config.has_residual, config.dropout
+        self.is_reversible = config.is_reversible
+        reads_first = _is_of_latents(config, stack)  # latents look at the tokens before one another
         across: Stack = "read-in" if reads_first else "cross"
-        self.attention_norm = shape.make_norm()
-        self.attention = _tokens_meet(shape, stack, layer, layout)
-        self.cross_norm = shape.make_norm() if has_cross else None
+        self.attention_norm = make_norm(config)
+        self.attention = _tokens_meet(config, stack, layer, layout)
+        self.cross_norm = make_norm(config) if has_cross else None
         self.cross = (
-            make_attention(CrossAttention, shape, (across, layer), cross_layout) if has_cross else None
+            make_attention(CrossAttention, config, (across, layer), cross_layout) if has_cross else None
         )
-        self.feed_forward_norm = shape.make_norm() if shape.has_feed_forward else None
-        self.feed_forward = _make_feed_forward(shape)
+        self.feed_forward_norm = make_norm(config) if config.has_feed_forward else None
+        self.feed_forward = _make_feed_forward(config)
         order: tuple[Branch, ...] = ("cross", "attention") if reads_first else ("attention", "cross")
         self.branches: tuple[Branch, ...] = tuple(
             branch for branch in (*order, "feed_forward") if getattr(self, branch) is not None
         )
-        self.attention_end = shape.make_norm() if self.is_sandwich else None
-        self.cross_end = shape.make_norm() if self.is_sandwich and has_cross else None
-        self.feed_forward_end = shape.make_norm() if self.is_sandwich and shape.has_feed_forward else None
+        self.attention_end = make_norm(config) if self.is_sandwich else None
+        self.cross_end = make_norm(config) if self.is_sandwich and has_cross else None
+        self.feed_forward_end = make_norm(config) if self.is_sandwich and config.has_feed_forward else None
 
     def forward(self, x: Tensor, **choices: Unpack[BlockArguments]) -> Tensor:
         """The residual stream after this layer, [B, T, d_model]; of reversible layers both, side by side."""
@@ -281,10 +282,10 @@ def one_stream(block: nn.Module, x: Tensor) -> Tensor:
     return a + b
 
 
-def _make_feed_forward(shape: BlockShape) -> FeedForward | Experts | None:
-    if not shape.has_feed_forward:
+def _make_feed_forward(config: ModelConfig) -> FeedForward | Experts | None:
+    if not config.has_feed_forward:
         return None
-    return Experts(shape) if shape.n_experts else FeedForward(shape)
+    return Experts(config) if config.n_experts else FeedForward(config)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

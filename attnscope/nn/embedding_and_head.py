@@ -37,7 +37,7 @@ from torch import Tensor, nn
 
 from attnscope.nn.config import GATED, Activation, ModelConfig
 from attnscope.nn.copying import joined_logits
-from attnscope.nn.layers import BlockShape, activate
+from attnscope.nn.layers import activate, make_norm
 from attnscope.records.tokens import Token, Tokens
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.positions import POSITIONS
@@ -100,12 +100,12 @@ def unfilled_embedding(n_rows: int, d_model: int) -> nn.Embedding:
 class Embedding(nn.Module):
     """What a stack reads besides the tokens: learned positions, segments, the norm."""
 
-    def __init__(self, config: ModelConfig, shape: BlockShape, *, n_segments: int) -> None:
+    def __init__(self, config: ModelConfig, *, n_segments: int) -> None:
         super().__init__()
         is_learned = POSITIONS[config.position].learns_table
         self.positions = unfilled_embedding(config.max_tokens, config.d_model) if is_learned else None
         self.segments = unfilled_embedding(n_segments, config.d_model) if n_segments else None
-        self.norm = shape.make_norm() if config.embedding_norm and not NORMS[config.norm].is_nothing else None
+        self.norm = make_norm(config) if config.embedding_norm and not NORMS[config.norm].is_nothing else None
 
     def forward(self, x: Tensor, *, table: Tensor | None, segments: Tensor | None, first: int = 0) -> Tensor:
         """Add positions from `first` on, and segments, to token embeddings `x` [B, T, d_model].
@@ -126,13 +126,13 @@ class Embedding(nn.Module):
 class Head(nn.Module):
     """From the stream to one number per piece; `weight` is absent when it is the token embedding."""
 
-    def __init__(self, config: ModelConfig, shape: BlockShape) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         d, n_pieces = config.d_model, config.vocab_size
         # One value per column: gated ones need two, so such a head uses their smooth relative, GELU.
         self.activation: Activation = "gelu" if config.activation in GATED else config.activation
         self.transform = nn.Linear(d, d, bias=config.bias) if config.transform_head else None
-        self.norm = shape.make_norm() if config.transform_head else None
+        self.norm = make_norm(config) if config.transform_head else None
         self.weight = None if config.tie_embeddings else nn.Parameter(torch.zeros(n_pieces, d))
         self.bias = nn.Parameter(torch.zeros(n_pieces)) if config.output_bias else None
 
@@ -146,8 +146,8 @@ class Head(nn.Module):
 class CopyingHead(Head):
     """A head that may copy what the source says (`nn/copying.py`)."""
 
-    def __init__(self, config: ModelConfig, shape: BlockShape) -> None:
-        super().__init__(config, shape)
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
         self.copy_gate = nn.Linear(config.d_model, 1)
 
     def forward(self, hidden: Tensor, embedding: Tensor) -> Tensor:
@@ -178,11 +178,11 @@ class LabelHead(nn.Module):
         return logits
 
 
-def make_head(config: ModelConfig, shape: BlockShape) -> "Head | LabelHead":
+def make_head(config: ModelConfig) -> "Head | LabelHead":
     """What makes logits of the stream."""
     if config.n_labels:
         return LabelHead(config)
-    return CopyingHead(config, shape) if config.copies_source else Head(config, shape)
+    return CopyingHead(config) if config.copies_source else Head(config)
 
 
 # Pointing to tokens: a softmax over the tokens of the text, not over a vocabulary (Vinyals et al. 2015).

@@ -39,7 +39,6 @@ read a text in the same way, but are carried on from layer to layer.
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
@@ -48,7 +47,7 @@ from torch import Generator, Tensor, nn
 
 from attnscope.nn.attention import Probe, attend
 from attnscope.nn.cache import KeyValueCache
-from attnscope.nn.config import GATED, Activation, ModelConfig, NormPlace
+from attnscope.nn.config import GATED, Activation, ModelConfig
 from attnscope.nn.copying import Unseen
 from attnscope.nn.kept_heads import HeadLayout, build_layout
 from attnscope.nn.long_work import stop_if_unwanted
@@ -58,8 +57,8 @@ from attnscope.nn.self_masks import Segments
 from attnscope.records.sites import SiteKey, Stack
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.norms import NORMS
-from attnscope.schemes.positions import POSITIONS, PositionScheme
-from attnscope.schemes.scores import SCORES, Score
+from attnscope.schemes.positions import POSITIONS
+from attnscope.schemes.scores import SCORES
 
 _FIRST = {"weight": 1.0, "bias": 0.0}
 
@@ -214,121 +213,47 @@ def activate(x: Tensor, activation: Activation) -> Tensor:
     return F.gelu(x, approximate="tanh" if activation == "gelu-tanh" else "none")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockShape:
-    """The sizes and choices that every block of a stack shares; see `ModelConfig`.
-
-    `n_heads` and `n_kv_heads` are those of a site that has lost none. `reach` is the distance up to which
-    `positions` are scored, 0 where none are. `max_tokens` is of use to an encoder projected to slots only.
-    """
-
-    d_model: int
-    n_heads: int
-    n_kv_heads: int
-    d_head: int
-    d_ff: int
-    bias: bool
-    dropout: float
-    weight_dropout: float
-    activation: Activation
-    norm: str
-    norm_place: NormPlace
-    norm_epsilon: float
-    score: Score
-    score_scale: float
-    positions: PositionScheme
-    has_residual: bool = True
-    is_reversible: bool = False
-    has_feed_forward: bool = True
-    reach: int = 0
-    n_projected: int = 0
-    has_inducing: bool = False
-    has_latents: bool = False
-    span_limit: int = 0
-    span_kind: str = "ramp"
-    span_ramp: int = 1
-    span_start: int = 0
-    max_tokens: int = 0
-    segments: Segments | None = None
-    mixer: str = "attention"
-    kernel_width: int = 0
-    n_experts: int = 0
-    experts_per_token: int = 1
-    capacity_factor: float = 0.0
-    dilation: int = 2
-
-    def make_norm(self) -> Norm:
-        return Norm(self.norm, self.d_model, epsilon=self.norm_epsilon, has_bias=self.bias)
-
-    def make_scoring(self, n_heads: int, stack: Stack) -> Scoring | PlainScoring:
-        """The score of a site."""
-        reach = self.reach if stack in ("encoder", "decoder") else 0
-        span_limit = self.span_limit if stack in ("encoder", "decoder") else 0
-        if self.score.is_plain and not reach and not span_limit:
-            return PlainScoring(self.score, scale=1.0 / math.sqrt(self.d_head))
-        return Scoring.made(
-            self.score,
-            scale=self.score_scale,
-            n_heads=n_heads,
-            d_head=self.d_head,
-            d_model=self.d_model,
-            positions=self.positions,
-            reach=reach,
-            span=SpanChoice(
-                limit=span_limit, kind=self.span_kind, ramp=self.span_ramp, start=self.span_start
-            ),
-        )
-
-    def make_projection(self, stack: Stack) -> "Projection | NoProjection":
-        """What projects keys and values to slots, in an encoder that has them."""
-        is_projected = self.n_projected and stack == "encoder" and not self.has_latents
-        return Projection(self.n_projected, self.max_tokens) if is_projected else NoProjection()
-
-    def full_layout(self) -> HeadLayout:
-        """The heads of a site that has lost none."""
-        return build_layout(tuple(range(self.n_heads)), n_heads=self.n_heads, n_kv_heads=self.n_kv_heads)
+def make_norm(config: ModelConfig) -> Norm:
+    return Norm(config.norm, config.d_model, epsilon=config.norm_epsilon, has_bias=config.bias)
 
 
-def block_shape(config: ModelConfig) -> BlockShape:
-    """The sizes and choices of a configuration that the parts are built from."""
-    return BlockShape(
-        d_model=config.d_model,
-        n_heads=config.n_heads,
-        n_kv_heads=config.kv_heads,
+def make_scoring(config: ModelConfig, n_heads: int, stack: Stack) -> Scoring | PlainScoring:
+    """The score of a site, which has lost some of its heads where `n_heads` are fewer."""
+    score, positions = SCORES[config.score], POSITIONS[config.position]
+    reads_itself = stack in ("encoder", "decoder")
+    reach = config.max_distance if reads_itself and positions.scores_distances else 0
+    span_limit = config.span_limit if reads_itself else 0
+    if score.is_plain and not reach and not span_limit:
+        return PlainScoring(score, scale=1.0 / math.sqrt(config.head_width))
+    return Scoring.made(
+        score,
+        scale=score.scale(config),
+        n_heads=n_heads,
         d_head=config.head_width,
-        d_ff=config.d_ff,
-        bias=config.bias,
-        dropout=config.dropout,
-        weight_dropout=config.weight_dropout,
-        activation=config.activation,
-        norm=config.norm,
-        norm_place=config.norm_place,
-        norm_epsilon=config.norm_epsilon,
-        has_residual=config.has_residual,
-        is_reversible=config.is_reversible,
-        has_feed_forward=config.has_feed_forward,
-        score=SCORES[config.score],
-        score_scale=SCORES[config.score].scale(config),
-        positions=POSITIONS[config.position],
-        reach=config.max_distance if POSITIONS[config.position].scores_distances else 0,
-        n_projected=config.n_projected,
-        has_inducing=config.has_inducing,
-        has_latents=config.has_latents,
-        span_limit=config.span_limit,
-        span_kind=config.span_kind,
-        span_ramp=config.span_ramp,
-        span_start=config.span_start,
-        max_tokens=config.max_tokens,
-        segments=Segments(size=config.segment_tokens, memory=config.segment_memory)
-        if MASKS[config.mask].recalls
-        else None,
-        mixer=config.mixer,
-        kernel_width=config.kernel_width,
-        n_experts=config.n_experts,
-        experts_per_token=config.experts_per_token,
-        capacity_factor=config.capacity_factor,
-        dilation=config.dilation,
+        d_model=config.d_model,
+        positions=positions,
+        reach=reach,
+        span=SpanChoice(
+            limit=span_limit, kind=config.span_kind, ramp=config.span_ramp, start=config.span_start
+        ),
     )
+
+
+def make_projection(config: ModelConfig, stack: Stack) -> "Projection | NoProjection":
+    """What projects keys and values to slots, in an encoder that has them."""
+    is_projected = config.n_projected and stack == "encoder" and not config.has_latents
+    return Projection(config.n_projected, config.max_tokens) if is_projected else NoProjection()
+
+
+def full_layout(config: ModelConfig) -> HeadLayout:
+    """The heads of a site that has lost none."""
+    return build_layout(tuple(range(config.n_heads)), n_heads=config.n_heads, n_kv_heads=config.kv_heads)
+
+
+def segments_of(config: ModelConfig) -> Segments | None:
+    """The segments that a text is read in; None where it is read whole."""
+    recalls = MASKS[config.mask].recalls
+    return Segments(size=config.segment_tokens, memory=config.segment_memory) if recalls else None
 
 
 class SelfAttention(nn.Module):
@@ -337,17 +262,17 @@ class SelfAttention(nn.Module):
     The rows of `qkv` are all query heads, then all key heads, then all value heads.
     """
 
-    def __init__(self, shape: BlockShape, site: SiteKey, layout: HeadLayout) -> None:
+    def __init__(self, config: ModelConfig, site: SiteKey, layout: HeadLayout) -> None:
         super().__init__()
         self.site, self.layout = site, layout
         self.n_heads, self.n_kv_heads = layout.n_heads, layout.n_kv_heads
-        self.d_head = shape.d_head
-        self.dropout, self.segments = shape.weight_dropout, shape.segments
+        self.d_head = config.head_width
+        self.dropout, self.segments = config.weight_dropout, segments_of(config)
         n_rows = (self.n_heads + 2 * self.n_kv_heads) * self.d_head
-        self.qkv = nn.Linear(shape.d_model, n_rows, bias=shape.bias)
-        self.projection = shape.make_projection(site[0])
-        self.scoring = shape.make_scoring(self.n_heads, site[0])
-        self.output = nn.Linear(self.n_heads * self.d_head, shape.d_model, bias=shape.bias)
+        self.qkv = nn.Linear(config.d_model, n_rows, bias=config.bias)
+        self.projection = make_projection(config, site[0])
+        self.scoring = make_scoring(config, self.n_heads, site[0])
+        self.output = nn.Linear(self.n_heads * self.d_head, config.d_model, bias=config.bias)
 
     def forward(
         self,
@@ -411,16 +336,16 @@ class SelfAttention(nn.Module):
 class CrossAttention(nn.Module):
     """Attention of the decoder to the encoder's output; rows of `kv` are all keys, then all values."""
 
-    def __init__(self, shape: BlockShape, site: SiteKey, layout: HeadLayout) -> None:
+    def __init__(self, config: ModelConfig, site: SiteKey, layout: HeadLayout) -> None:
         super().__init__()
         self.site, self.layout = site, layout
         self.n_heads, self.n_kv_heads = layout.n_heads, layout.n_kv_heads
-        self.d_head = shape.d_head
-        self.dropout = shape.weight_dropout
-        self.query = nn.Linear(shape.d_model, self.n_heads * self.d_head, bias=shape.bias)
-        self.kv = nn.Linear(shape.d_model, 2 * self.n_kv_heads * self.d_head, bias=shape.bias)
-        self.scoring = shape.make_scoring(self.n_heads, site[0])
-        self.output = nn.Linear(self.n_heads * self.d_head, shape.d_model, bias=shape.bias)
+        self.d_head = config.head_width
+        self.dropout = config.weight_dropout
+        self.query = nn.Linear(config.d_model, self.n_heads * self.d_head, bias=config.bias)
+        self.kv = nn.Linear(config.d_model, 2 * self.n_kv_heads * self.d_head, bias=config.bias)
+        self.scoring = make_scoring(config, self.n_heads, site[0])
+        self.output = nn.Linear(self.n_heads * self.d_head, config.d_model, bias=config.bias)
 
     def forward(
         self,
@@ -485,10 +410,10 @@ class NoHeads(nn.Module):
     told how many tokens went by, since no other site may be there to tell it.
     """
 
-    def __init__(self, shape: BlockShape, site: SiteKey) -> None:
+    def __init__(self, config: ModelConfig, site: SiteKey) -> None:
         super().__init__()
         self.site = site
-        self.bias = nn.Parameter(torch.zeros(shape.d_model)) if shape.bias else None
+        self.bias = nn.Parameter(torch.zeros(config.d_model)) if config.bias else None
 
     def read_memory(self, *_inputs: object) -> None:
         """No head reads any of it."""
@@ -518,12 +443,12 @@ def for_each_head(k: Tensor, v: Tensor, layout: HeadLayout) -> tuple[Tensor, Ten
 class FeedForward(nn.Module):
     """Two linear layers; for gated activations the rows of `up` are all gates, then all values."""
 
-    def __init__(self, shape: BlockShape) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.activation: Activation = shape.activation
-        n_rows = shape.d_ff * (2 if shape.activation in GATED else 1)
-        self.up = nn.Linear(shape.d_model, n_rows, bias=shape.bias)
-        self.down = nn.Linear(shape.d_ff, shape.d_model, bias=shape.bias)
+        self.activation: Activation = config.activation
+        n_rows = config.d_ff * (2 if config.activation in GATED else 1)
+        self.up = nn.Linear(config.d_model, n_rows, bias=config.bias)
+        self.down = nn.Linear(config.d_ff, config.d_model, bias=config.bias)
 
     @property
     def parts(self) -> "list[FeedForward]":
@@ -545,23 +470,23 @@ class FeedForward(nn.Module):
 
 
 def make_attention(
-    kind: type[AttentionKind], shape: BlockShape, site: SiteKey, layout: HeadLayout | None
+    kind: type[AttentionKind], config: ModelConfig, site: SiteKey, layout: HeadLayout | None
 ) -> AttentionKind | NoHeads:
     """The attention of a site, or what is left of it when it lost all its heads."""
-    layout = layout or shape.full_layout()
-    return kind(shape, site, layout) if layout.heads else NoHeads(shape, site)
+    layout = layout or full_layout(config)
+    return kind(config, site, layout) if layout.heads else NoHeads(config, site)
 
 
 class InducedAttention(nn.Module):
     """One layer: points read the tokens (site read-in), and tokens read the points (site encoder)."""
 
-    def __init__(self, shape: BlockShape, layer: int) -> None:
+    def __init__(self, config: ModelConfig, layer: int) -> None:
         super().__init__()
-        layout = shape.full_layout()
-        self.points = nn.Parameter(torch.zeros(shape.n_projected, shape.d_model))
-        self.read_in = CrossAttention(shape, ("read-in", layer), layout)
-        self.norm = shape.make_norm()
-        self.read_out = CrossAttention(shape, ("encoder", layer), layout)
+        layout = full_layout(config)
+        self.points = nn.Parameter(torch.zeros(config.n_projected, config.d_model))
+        self.read_in = CrossAttention(config, ("read-in", layer), layout)
+        self.norm = make_norm(config)
+        self.read_out = CrossAttention(config, ("encoder", layer), layout)
 
     @property
     def output(self) -> nn.Linear:
@@ -596,12 +521,12 @@ class InducedAttention(nn.Module):
 class Latents(nn.Module):
     """Where a stack of latents begins."""
 
-    def __init__(self, shape: BlockShape) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.rows = nn.Embedding(
-            shape.n_projected, shape.d_model, _weight=torch.empty(shape.n_projected, shape.d_model)
+            config.n_projected, config.d_model, _weight=torch.empty(config.n_projected, config.d_model)
         )
-        self.norm = shape.make_norm()
+        self.norm = make_norm(config)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The latents, [B, n_slots, d_model], and the tokens as they are read, [B, n_tokens, d_model]."""

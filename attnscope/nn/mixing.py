@@ -33,7 +33,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from attnscope.nn.cache import KeyValueCache
-from attnscope.nn.layers import BlockShape
+from attnscope.nn.config import ModelConfig
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import Rotary, apply_rotary
 from attnscope.schemes.mixers.retention import CHUNK
@@ -85,14 +85,14 @@ class Recurrence(nn.Module):
     The head outputs are brought to a root mean square of 1, multiplied by swish(x W_G), and projected.
     """
 
-    def __init__(self, shape: BlockShape, layer: int) -> None:
+    def __init__(self, config: ModelConfig, layer: int) -> None:
         super().__init__()
-        self.n_heads, self.d_head, self.epsilon = shape.n_heads, shape.d_head, shape.norm_epsilon
+        self.n_heads, self.d_head, self.epsilon = config.n_heads, config.head_width, config.norm_epsilon
         self.layer = layer
-        n = shape.n_heads * shape.d_head
-        self.qkv = nn.Linear(shape.d_model, 3 * n, bias=shape.bias)
-        self.gate = nn.Linear(shape.d_model, n, bias=shape.bias)
-        self.output = nn.Linear(n, shape.d_model, bias=shape.bias)
+        n = config.n_heads * config.head_width
+        self.qkv = nn.Linear(config.d_model, 3 * n, bias=config.bias)
+        self.gate = nn.Linear(config.d_model, n, bias=config.bias)
+        self.output = nn.Linear(n, config.d_model, bias=config.bias)
 
     def forward(
         self,
@@ -185,13 +185,13 @@ class SelectiveSpace(Recurrence):
     own value.
     """
 
-    def __init__(self, shape: BlockShape, layer: int) -> None:
-        super().__init__(shape, layer)
-        n = 3 * shape.n_heads * shape.d_head
-        self.near = nn.Conv1d(n, n, shape.kernel_width, groups=n, padding=shape.kernel_width - 1)
-        self.step = nn.Linear(shape.d_model, shape.n_heads)
-        self.log_rate = nn.Parameter(torch.zeros(shape.n_heads))
-        self.own = nn.Parameter(torch.ones(shape.n_heads))
+    def __init__(self, config: ModelConfig, layer: int) -> None:
+        super().__init__(config, layer)
+        n = 3 * config.n_heads * config.head_width
+        self.near = nn.Conv1d(n, n, config.kernel_width, groups=n, padding=config.kernel_width - 1)
+        self.step = nn.Linear(config.d_model, config.n_heads)
+        self.log_rate = nn.Parameter(torch.zeros(config.n_heads))
+        self.own = nn.Parameter(torch.ones(config.n_heads))
 
     def _near(self, rows: Tensor, before: Sequence[Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
         n_tokens, n_near = rows.shape[1], self.near.weight.shape[-1] - 1
@@ -223,14 +223,14 @@ class SelectiveSpace(Recurrence):
 class Convolution(nn.Module):
     """One layer: values through a gated linear unit, the convolution, the output."""
 
-    def __init__(self, shape: BlockShape, layer: int) -> None:
+    def __init__(self, config: ModelConfig, layer: int) -> None:
         super().__init__()
-        self.n_heads, self.d_head, self.layer = shape.n_heads, shape.d_head, layer
-        self.step = shape.dilation**layer
-        n = shape.n_heads * shape.d_head
-        self.values = nn.Linear(shape.d_model, 2 * n, bias=shape.bias)
-        self.kernel = nn.Parameter(torch.zeros(shape.n_heads, shape.kernel_width))
-        self.output = nn.Linear(n, shape.d_model, bias=shape.bias)
+        self.n_heads, self.d_head, self.layer = config.n_heads, config.head_width, layer
+        self.step = config.dilation**layer
+        n = config.n_heads * config.head_width
+        self.values = nn.Linear(config.d_model, 2 * n, bias=config.bias)
+        self.kernel = nn.Parameter(torch.zeros(config.n_heads, config.kernel_width))
+        self.output = nn.Linear(n, config.d_model, bias=config.bias)
 
     def forward(
         self, x: Tensor, *, rule: MaskRule, cache: KeyValueCache | None = None, **_: object
@@ -289,5 +289,5 @@ class MixerModule(Protocol):
         """First values of what is no linear layer."""
 
 
-def make_mixer(shape: BlockShape, layer: int) -> nn.Module:
-    return _MADE[shape.mixer](shape, layer)
+def make_mixer(config: ModelConfig, layer: int) -> nn.Module:
+    return _MADE[config.mixer](config, layer)

@@ -36,7 +36,7 @@ from attnscope.nn.config import Body, ModelConfig
 from attnscope.nn.dropping import drop
 from attnscope.nn.edits import Call, CopiedPattern, Edits, check_cells, check_size
 from attnscope.nn.embedding_and_head import Head, unfilled_embedding
-from attnscope.nn.layers import CrossAttention, NoHeads, block_shape, make_attention
+from attnscope.nn.layers import CrossAttention, NoHeads, make_attention
 from attnscope.nn.masks import (
     Centre,
     CentredBias,
@@ -201,7 +201,7 @@ class Recurrent(OwnModule):
         super().__init__()
         config.check()
         self.config, self.n_positions = config, config.max_tokens
-        d, shape, layout = config.d_model, block_shape(config), config.layout(*SITE)
+        d, layout = config.d_model, config.layout(*SITE)
         self.tokens = unfilled_embedding(config.vocab_size, d)
         self.encoder = _stack(config, d // 2, config.encoder_layers, bidirectional=True)
         n_states = 2 if config.body == "lstm" else 1
@@ -212,7 +212,7 @@ class Recurrent(OwnModule):
             if is_fed and has_attention
             else _stack(config, d, config.decoder_layers, n_in=2 * d if is_fed else d)
         )
-        self.cross = make_attention(CrossAttention, shape, SITE, layout) if has_attention else None
+        self.cross = make_attention(CrossAttention, config, SITE, layout) if has_attention else None
         self.vector = nn.Linear(d, d, bias=config.bias) if is_fed and not has_attention else None
         has_centre = config.local_reach > 0 and bool(layout.heads) and has_attention
         self.centre = (
@@ -221,7 +221,7 @@ class Recurrent(OwnModule):
             else None
         )
         self.readout = nn.Linear(2 * d if config.feeds_context else d, d, bias=False)
-        self.head = Head(config, shape)
+        self.head = Head(config)
         self._scale = math.sqrt(d) if config.scale_embeddings else 1.0
 
     @property

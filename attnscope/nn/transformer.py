@@ -24,7 +24,7 @@ from attnscope.nn.config import ModelConfig
 from attnscope.nn.copying import as_read, copied_pieces, ids_of, with_ids
 from attnscope.nn.dropping import drop
 from attnscope.nn.embedding_and_head import Embedding, as_vectors, make_head, n_memory_ids, unfilled_embedding
-from attnscope.nn.layers import DistanceBias, Latents, Norm, block_shape
+from attnscope.nn.layers import DistanceBias, Latents, Norm, make_norm
 from attnscope.nn.masks import Pattern, build_rule
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.pooling import Matching, make_summary
@@ -62,7 +62,6 @@ class Transformer(OwnModule):
         super().__init__()
         config.check()
         self.config = config
-        shape = block_shape(config)
         has_cross = config.form == "encoder-decoder"
         self.tokens = unfilled_embedding(config.vocab_size, config.n_numbers or config.d_model)
         self.tokens.weight.requires_grad_(not config.n_numbers)
@@ -71,19 +70,17 @@ class Transformer(OwnModule):
         has_encoder, has_decoder = config.encoder_layers > 0, config.decoder_layers > 0
         n_memory = config.memory_tokens
         self.memory = unfilled_embedding(n_memory, config.d_model) if n_memory else None
-        self.encoder_embedding = (
-            Embedding(config, shape, n_segments=config.n_segments) if has_encoder else None
-        )
+        self.encoder_embedding = Embedding(config, n_segments=config.n_segments) if has_encoder else None
         layouts = [config.layout("encoder", i) for i in range(config.encoder_layers)]
         self.encoder = nn.ModuleList(
-            Block(shape, stack="encoder", layer=i, has_cross=config.has_latents, layout=layout)
+            Block(config, stack="encoder", layer=i, has_cross=config.has_latents, layout=layout)
             for i, layout in enumerate(layouts)
         )
-        self.latents = Latents(shape) if config.has_latents else None
-        self.decoder_embedding = Embedding(config, shape, n_segments=0) if has_decoder else None
+        self.latents = Latents(config) if config.has_latents else None
+        self.decoder_embedding = Embedding(config, n_segments=0) if has_decoder else None
         self.decoder = nn.ModuleList(
             Block(
-                shape,
+                config,
                 stack="decoder",
                 layer=i,
                 has_cross=has_cross,
@@ -94,9 +91,9 @@ class Transformer(OwnModule):
         )
         self.encoder_relative = _distance_bias(config, is_causal=False) if has_encoder else None
         self.decoder_relative = _distance_bias(config, is_causal=True) if has_decoder else None
-        self.encoder_norm = shape.make_norm() if config.has_final_norm and has_encoder else None
-        self.decoder_norm = shape.make_norm() if config.has_final_norm and has_decoder else None
-        self.head = make_head(config, shape)
+        self.encoder_norm = make_norm(config) if config.has_final_norm and has_encoder else None
+        self.decoder_norm = make_norm(config) if config.has_final_norm and has_decoder else None
+        self.head = make_head(config)
         self.summary = make_summary(config) if config.labels_texts else None
         self.matching = Matching(config) if config.reads_pair else None
         self.pooler = (

@@ -10,7 +10,7 @@ from tiny_models import SENTENCE, tiny_model
 import attnscope as at
 from attnscope.errors import RecipeError, UserError
 from attnscope.models import own_cost
-from attnscope.nn import Experts, ModelConfig, activate, balances, block_shape, build_own, count_parameters
+from attnscope.nn import Experts, ModelConfig, activate, balances, build_own, count_parameters
 
 SIZES = {
     "vocab_size": 13, "d_model": 8, "n_layers": 2, "n_heads": 2, "d_ff": 6, "max_tokens": 16, "n_experts": 4,
@@ -25,7 +25,7 @@ def config_of(form: str = "decoder", **choices: object) -> ModelConfig:
 
 def experts_of(**choices: object) -> Experts:
     torch.manual_seed(3)
-    part = Experts(block_shape(config_of(**choices))).double()
+    part = Experts(config_of(**choices)).double()
     for parameter in part.parameters():
         torch.nn.init.normal_(parameter, std=0.7)
     return part
