@@ -85,13 +85,10 @@ class ClassSubject:
             kept[:] = [leaf]
             return (leaf, *output[1:]) if isinstance(output, tuple | list) else leaf
 
-        handle = last.module.register_forward_hook(leave)  # where it serves all layers, the last call counts
-        try:
-            with torch.enable_grad():
-                row = self.hidden(self.batch, probe)[0, place]
-                gradient = torch.autograd.grad(row[answer], kept[0])[0][0]
-        finally:
-            handle.remove()
+        # where the module serves all layers, the last call counts
+        with last.module.register_forward_hook(leave), torch.enable_grad():
+            row = self.hidden(self.batch, probe)[0, place]
+            gradient = torch.autograd.grad(row[answer], kept[0])[0][0]
         sizes = torch.linalg.vector_norm(exact(gradient), dim=-1)  # [n_tokens]
         shares: Tensor = sizes / sizes.sum()
         return shares

@@ -67,6 +67,7 @@ from attnscope.models.huggingface.proof import TOLERANCES
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.network import finite
+from attnscope.models.passes import hooked
 from attnscope.nn.block import Block
 from attnscope.nn.layers import NoHeads, Norm
 from attnscope.nn.machine import exact
@@ -366,11 +367,8 @@ def _watched(modules: list[nn.Module], position: int) -> Iterator[dict[nn.Module
         seen[module] = (exact(arguments[0][0, position].detach()), exact(result[0, position].detach()))
 
     handles = [module.register_forward_hook(after) for module in modules]
-    try:
+    with hooked(handles):
         yield seen
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _embedding_parts(

@@ -243,11 +243,8 @@ def _first_call(subject: OwnSubject, block: Block, batch: TokenBatch) -> tuple[T
             (arguments[0], {name: named[name] for name in ("rule", "rotary", "bias") if name in named})
         )
 
-    handle = block.register_forward_pre_hook(before, with_kwargs=True)
-    try:
+    with block.register_forward_pre_hook(before, with_kwargs=True):
         subject.hidden(batch)
-    finally:
-        handle.remove()
     return calls[0]
 
 

@@ -35,7 +35,7 @@ from attnscope.models.huggingface.anatomy import (
 )
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.model import Model
-from attnscope.models.passes import CallPlace, evaluating, own_threads
+from attnscope.models.passes import CallPlace, evaluating, hooked, own_threads
 from attnscope.nn import Transformer
 from attnscope.nn.attention import Probe
 from attnscope.nn.block import Block, Experts
@@ -599,11 +599,8 @@ def _last_called(products: Sequence[nn.Module], run: Callable[[], object]) -> li
         called[module] = None
 
     handles = [one.register_forward_hook(note) for one in products]
-    try:
+    with hooked(handles):
         run()
-    finally:
-        for handle in handles:
-            handle.remove()
     return list(called)
 
 

@@ -25,7 +25,7 @@ Hooks live only while a `with` block lasts; no weight is touched.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,7 +38,7 @@ from attnscope.analysis.model_adapter import OwnSubject, TensorGates, TokenBatch
 from attnscope.errors import NotFiniteError, UserError
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
-from attnscope.models.passes import CallPlace
+from attnscope.models.passes import CallPlace, hooked
 from attnscope.nn import Transformer
 from attnscope.nn.block import one_stream
 from attnscope.nn.edits import Call, Edits
@@ -92,11 +92,8 @@ def watched_streams(subject: OwnSubject, stack: Stack) -> Iterator[list[Tensor]]
 
     handles = [block.register_forward_pre_hook(before) for block in blocks]
     handles += [block.register_forward_hook(after) for block in blocks[-1:]]
-    try:
+    with hooked(handles):
         yield streams
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @contextmanager
@@ -111,11 +108,8 @@ def watched_heads(subject: OwnSubject, sites: Iterable[SiteKey]) -> Iterator[dic
         return before
 
     handles = [subject.projection(site).register_forward_pre_hook(watch(site)) for site in sites]
-    try:
+    with hooked(handles):
         yield joined
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def first_tensor(result: object) -> Tensor:
@@ -233,12 +227,8 @@ def last_read(module: nn.Module | None) -> Iterator[list[Numbers]]:
         if arguments:
             kept.append(numbers_by_row(arguments[0].reshape(-1, arguments[0].shape[-1])))
 
-    handle = None if module is None else module.register_forward_pre_hook(before)
-    try:
+    with nullcontext() if module is None else module.register_forward_pre_hook(before):
         yield kept
-    finally:
-        if handle is not None:
-            handle.remove()
 
 
 @contextmanager
@@ -249,11 +239,8 @@ def found_weights(module: Transformer) -> Iterator[list[Tensor]]:
     def after(_: nn.Module, __: object, choices: dict[str, Any], ___: object) -> None:
         kept.extend(choices["found"])
 
-    handle = module.decoder[-1].get_submodule("cross").register_forward_hook(after, with_kwargs=True)
-    try:
+    with module.decoder[-1].get_submodule("cross").register_forward_hook(after, with_kwargs=True):
         yield kept
-    finally:
-        handle.remove()
 
 
 def learned_numbers(tensor: Tensor) -> Numbers:

@@ -50,6 +50,7 @@ from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
+from attnscope.models.passes import hooked
 from attnscope.nn import ModelConfig
 from attnscope.nn.config import GATED, recurrent_matrices
 from attnscope.nn.dropping import KEPT_WEIGHTS
@@ -313,11 +314,8 @@ class _Products:
             for part in self._module.modules()
             if _is_matrix(part) or _are_experts(part) or isinstance(part, nn.Embedding)
         ]
-        try:
+        with hooked(hooks):
             yield
-        finally:
-            for hook in hooks:
-                hook.remove()
 
     def _count(self, part: nn.Module, given: tuple[Any, ...], named: Mapping[str, Any], out: Any) -> None:
         tensors = [one for one in (*given, *named.values()) if isinstance(one, Tensor)]

@@ -13,13 +13,14 @@ A *place* is a module and the number of its call in one pass, since one module m
 live only while a `with` block lasts; no weight is touched.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from attnscope.models.inputs import Inputs
 from attnscope.models.network import HearIds, best_ids, write_greedily
@@ -36,6 +37,15 @@ class CallPlace:
     call: int = 0
 
 
+@contextmanager
+def hooked(handles: Iterable[RemovableHandle]) -> Iterator[None]:
+    """Hooks that are taken away after the block."""
+    with ExitStack() as stack:
+        for handle in handles:
+            stack.enter_context(handle)
+        yield
+
+
 Change = Callable[[Tensor], Tensor]
 """Gives another tensor of the same shape for one that passes by."""
 
@@ -47,8 +57,7 @@ def changed_reads(changes: Sequence[tuple[CallPlace, Change]]) -> Iterator[None]
         for module in dict.fromkeys(place.module for place, _ in changes):
             of_calls = {place.call: change for place, change in changes if place.module is module}
             hook = _ReadHook(of_calls)
-            handle = module.register_forward_pre_hook(hook.before, with_kwargs=True)
-            stack.callback(handle.remove)
+            stack.enter_context(module.register_forward_pre_hook(hook.before, with_kwargs=True))
         yield
 
 

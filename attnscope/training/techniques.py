@@ -40,6 +40,7 @@ from torch.nn.utils import parametrize
 from attnscope.codec import Caps, Codec
 from attnscope.errors import LoadError, RecipeError
 from attnscope.models.checkpoint import LowRankChanges, low_rank_sum, read_model_folder
+from attnscope.models.passes import hooked
 from attnscope.nn import Transformer
 from attnscope.nn.layers import CrossAttention, Norm, SelfAttention
 from attnscope.nn.machine import exact
@@ -100,11 +101,8 @@ class Inspector:
         for name, norm in self._norms:
             parts = self._inputs.setdefault(norm_name(name), [])
             handles.append(norm.register_forward_pre_hook(_Measure(parts)))
-        try:
+        with hooked(handles):
             yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
     @contextmanager
     def looking_at(self, step: int, learning_rate: float, gradient_norm: float) -> Iterator[None]:

@@ -63,7 +63,7 @@ from torch.nn import functional
 from attnscope.errors import UserError
 from attnscope.models.huggingface.network import HuggingFaceNetwork, takes_argument
 from attnscope.models.huggingface.proof import example_of, run_example
-from attnscope.models.passes import CallPlace, changed_reads
+from attnscope.models.passes import CallPlace, changed_reads, hooked
 from attnscope.nn.edits import Call, QuietProbe
 from attnscope.nn.machine import exact
 from attnscope.records.sites import SiteKey, Stack
@@ -279,15 +279,12 @@ def _find_projections(network: HuggingFaceNetwork) -> dict[SiteKey, CallPlace]:
 
     products = [module for module in network.module.modules() if is_product(module)]
     handles = [module.register_forward_pre_hook(reads) for module in products]
-    try:
+    with hooked(handles):
         if network.info.reads == "text":
             network.run(network.encode("a b"), gave)
         else:
             with network.attached.probing(gave):
                 run_example(network.module, example_of(network.module))
-    finally:
-        for handle in handles:
-            handle.remove()
     return found
 
 
@@ -454,11 +451,8 @@ def watched_steps(part: nn.Module, n_tokens: int = _N_TOKENS) -> Iterator[list[M
 
     watched = [one for one in part.modules() if is_product(one) or is_norm(one)]
     handles = [one.register_forward_hook(after) for one in watched]
-    try:
+    with hooked(handles):
         yield steps
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _find_rows(

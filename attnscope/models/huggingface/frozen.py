@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.models.huggingface.anatomy import Anatomy, is_norm, is_product, norm_form
-from attnscope.models.passes import CallPlace
+from attnscope.models.passes import CallPlace, hooked
 from attnscope.records.sites import SiteKey
 
 Hook = Callable[..., Any]
@@ -186,11 +186,8 @@ class FrozenPass:
             first.register_forward_hook(after),
             second.register_forward_pre_hook(before, prepend=True),
         ]
-        try:
+        with hooked(handles):
             yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
 
 _ROUNDING = 1e-5

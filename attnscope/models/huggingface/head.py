@@ -39,6 +39,7 @@ from torch import Tensor, nn
 from attnscope.errors import UserError
 from attnscope.models.families import last_norms
 from attnscope.models.huggingface.proof import RUN_ERRORS, TOLERANCES
+from attnscope.models.passes import hooked
 
 _TOLERANCE = 1e-4
 
@@ -122,11 +123,8 @@ def run_detached(model: Any, arguments: Mapping[str, Any]) -> DetachedPass:
         kept.append(output)
         return with_last_stream(output, output["last_hidden_state"][:, :1])
 
-    handle = model.base_model.register_forward_hook(keep)
-    try:
+    with model.base_model.register_forward_hook(keep):
         model(**arguments)
-    finally:
-        handle.remove()
     return DetachedPass(model, arguments, kept[0])
 
 
@@ -160,11 +158,8 @@ def watching_passes(model: Any) -> Iterator[WatchedPass]:
     ]
     if model.base_model is not model:
         handles.append(model.base_model.register_forward_hook(leave_body))
-    try:
+    with hooked(handles):
         yield last
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def has_detachable_head(model: Any, seen: WatchedPass) -> bool:
@@ -314,11 +309,8 @@ def _kept(model: Any) -> Iterator[_Kept]:
     handles = [module.register_forward_hook(kept.output) for module in watched]
     ends = {end for body in bodies for end in _ends_of(model, body)}
     handles += [end.register_forward_pre_hook(kept.input) for end in ends]
-    try:
+    with hooked(handles):
         yield kept
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _bodies(model: Any) -> tuple[nn.Module, ...]:

@@ -47,6 +47,7 @@ from attnscope.models.families.family import (
 )
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.network import Network
+from attnscope.models.passes import hooked
 from attnscope.outside import as_object, read_json
 from attnscope.records.importance import ModelSize, PruneShape, SiteHeads
 from attnscope.records.sites import Gates, HeadRef, Site, SiteKey, check_heads
@@ -275,11 +276,8 @@ def gated(model: nn.Module, gates: Gates) -> Iterator[None]:
         values = [gates.value(head) for head in site.site.heads]
         if any(value != 1.0 for value in values):
             handles.append(site.output.register_forward_pre_hook(_multiplier(site, values)))
-    try:
+    with hooked(handles):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _multiplier(site: ForeignSite, values: list[float]) -> Any:

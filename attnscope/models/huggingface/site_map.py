@@ -36,6 +36,7 @@ from attnscope.models.families.family import Handle, Seen
 from attnscope.models.huggingface.interface import NAME, register, watching
 from attnscope.models.huggingface.proof import Example, check_equal, example_of, numbers_of, run_example
 from attnscope.models.huggingface.rule_finding import find_rule_of
+from attnscope.models.passes import hooked
 from attnscope.nn.attention import Probe
 from attnscope.nn.edits import Call
 from attnscope.nn.masks import Dense, MaskRule
@@ -458,12 +459,8 @@ def _probing_calls(found: _SiteMap, probe: Probe) -> Iterator[None]:
 
     hooks = [part.register_forward_pre_hook(enter, prepend=True) for part in found.parts]
     hooks += [part.register_forward_hook(leave, always_call=True) for part in found.parts]
-    try:
-        with watching(watcher):
-            yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with hooked(hooks), watching(watcher):
+        yield
 
 
 def _stack_of(call: Call) -> Stack:
