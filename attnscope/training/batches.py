@@ -93,21 +93,31 @@ def batches_of_step(batches: BatchMaker, recipe: Recipe, step: int) -> BatchMake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextBatches:
-    """Windows of running text for causal (`mask_share` None) or masked models.
-
-    Causal: `<s>` and n_tokens − 1 tokens, each to tell the next. Masked: `<s>` … `</s>`. In a share of
-    the sequences the text is random words repeated, of which what cannot be known is not scored.
-    """
+class RunningBatches:
+    """What batches of running text are drawn from: at most `n_tokens` in each of `batch_size` sequences."""
 
     training: Ids
     held_out: Ids
     vocabulary: VocabularyIds
     n_tokens: int
     batch_size: int
+    n_evaluation: int
+
+    def sized(self, n_texts: int, n_tokens: int) -> Self:
+        """The same text in sequences of `n_tokens`, `n_texts` at a time."""
+        return replace(self, batch_size=n_texts, n_tokens=n_tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextBatches(RunningBatches):
+    """Windows of running text for causal (`mask_share` None) or masked models.
+
+    Causal: `<s>` and n_tokens − 1 tokens, each to tell the next. Masked: `<s>` … `</s>`. In a share of
+    the sequences the text is random words repeated, of which what cannot be known is not scored.
+    """
+
     mask_share: float | None
     repeated_share: float
-    n_evaluation: int
 
     def draw(self, rng: np.random.Generator, progress: float) -> Batch:
         length = self._body_length
@@ -132,10 +142,6 @@ class TextBatches:
             self._batch(self._windows(self.held_out, some, length), True, rng)
             for some in np.array_split(starts, -(-n_windows // self.batch_size))
         )
-
-    def sized(self, n_texts: int, n_tokens: int) -> Self:
-        """The same text in windows of `n_tokens`, `n_texts` at a time."""
-        return replace(self, batch_size=n_texts, n_tokens=n_tokens)
 
     @property
     def _body_length(self) -> int:
@@ -664,7 +670,6 @@ class SentencePairBatches:
     mask_share: float
 
     def draw(self, rng: np.random.Generator, progress: float) -> Batch:
-        """One random training batch; `progress` is how far the run is, 0…1."""
         return self._hidden(self.pairs.draw(rng, progress), rng)
 
     def evaluation(self) -> Sequence[Batch]:

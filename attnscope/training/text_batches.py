@@ -24,8 +24,10 @@ Models that see the first tokens of a text at once are scored behind those: befo
 Every random draw comes from the generator that is passed in.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -37,7 +39,15 @@ from attnscope.errors import RecipeError
 from attnscope.nn.embedding_and_head import memory_ids
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.text.tokenizer import Tokenizer
-from attnscope.training.batches import BatchMaker, Ids, Mask, TextBatches, VocabularyIds, masked_batch
+from attnscope.training.batches import (
+    BatchMaker,
+    Ids,
+    Mask,
+    RunningBatches,
+    TextBatches,
+    VocabularyIds,
+    masked_batch,
+)
 from attnscope.training.objectives import Batch
 from attnscope.training.parts import Recipe
 
@@ -89,46 +99,34 @@ class TextOfRecipe:
 
     def windows(self, mask_share: float | None) -> BatchMaker:
         """Stretches of text, in which each token predicts the next or a share is hidden."""
-        recipe = self.recipe
-        return TextBatches(
-            training=self.training,
-            held_out=self.held_out,
-            vocabulary=self.vocabulary,
-            n_tokens=recipe.model.max_tokens,
-            batch_size=recipe.training.batch_size,
-            mask_share=mask_share,
-            repeated_share=recipe.data.repeated_share,
-            n_evaluation=recipe.training.evaluation_batches,
-        )
+        repeated_share = self.recipe.data.repeated_share
+        return TextBatches(**self._sizes(), mask_share=mask_share, repeated_share=repeated_share)
 
     def stretches(self) -> BatchMaker:
         """Two stretches, of which the second follows the first in half of the rows."""
         self._check_enough()
-        recipe = self.recipe
-        return PairBatches(
-            training=self.training,
-            held_out=self.held_out,
-            vocabulary=self.vocabulary,
-            n_tokens=recipe.model.max_tokens,
-            batch_size=recipe.training.batch_size,
-            mask_share=recipe.objective.mask_share,
-            n_evaluation=recipe.training.evaluation_batches,
-        )
+        return PairBatches(**self._sizes(), mask_share=self.recipe.objective.mask_share)
 
     def spans(self) -> BatchMaker:
         self._check_enough()
-        recipe = self.recipe
+        objective = self.recipe.objective
         return SpanBatches(
-            training=self.training,
-            held_out=self.held_out,
-            vocabulary=self.vocabulary,
+            **self._sizes(),
             sentinels=self.tokenizer.sentinel_ids,
-            n_tokens=recipe.model.max_tokens,
-            batch_size=recipe.training.batch_size,
-            corrupted_share=recipe.objective.corrupted_share,
-            mean_span=recipe.objective.mean_span,
-            n_evaluation=recipe.training.evaluation_batches,
+            corrupted_share=objective.corrupted_share,
+            mean_span=objective.mean_span,
         )
+
+    def _sizes(self) -> dict[str, Any]:
+        """The fields of `RunningBatches`."""
+        return {
+            "training": self.training,
+            "held_out": self.held_out,
+            "vocabulary": self.vocabulary,
+            "n_tokens": self.recipe.model.max_tokens,
+            "batch_size": self.recipe.training.batch_size,
+            "n_evaluation": self.recipe.training.evaluation_batches,
+        }
 
     def _check_enough(self) -> None:
         if len(self.training) < _LEAST:
@@ -140,16 +138,10 @@ class TextOfRecipe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairBatches:
+class PairBatches(RunningBatches):
     """Two stretches of running text each, of random lengths that fill `n_tokens` together."""
 
-    training: Ids
-    held_out: Ids
-    vocabulary: VocabularyIds
-    n_tokens: int
-    batch_size: int
     mask_share: float
-    n_evaluation: int
 
     def draw(self, rng: np.random.Generator, progress: float) -> Batch:
         """One random training batch; each sequence follows on with a chance of one half."""
@@ -169,10 +161,6 @@ class PairBatches:
         rng = np.random.default_rng(_PAIRS_SEED)
         parts = np.array_split(np.arange(n_pairs), -(-n_pairs // self.batch_size))
         return tuple(self._batch(self.held_out, starts[p], is_next[p], length, rng) for p in parts)
-
-    def sized(self, n_texts: int, n_tokens: int) -> "PairBatches":
-        """The same text in pairs of `n_tokens`, `n_texts` at a time."""
-        return replace(self, batch_size=n_texts, n_tokens=n_tokens)
 
     def _length(self, ids: Ids) -> int:
         """Tokens of A and B together; half of the text at most, so that B can begin elsewhere."""
@@ -246,18 +234,12 @@ def corrupt(window: Ids, hidden: Mask, sentinels: Sequence[int]) -> tuple[Ids, I
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpanBatches:
+class SpanBatches(RunningBatches):
     """Windows of running text with other spans hidden each time they are drawn."""
 
-    training: Ids
-    held_out: Ids
-    vocabulary: VocabularyIds
     sentinels: tuple[int, ...]
-    n_tokens: int
-    batch_size: int
     corrupted_share: float
     mean_span: float
-    n_evaluation: int
 
     def draw(self, rng: np.random.Generator, progress: float) -> Batch:
         length = min(self._length, len(self.training))
@@ -274,10 +256,6 @@ class SpanBatches:
         rng = np.random.default_rng(_SPANS_SEED)
         parts = np.array_split(starts, -(-n_windows // self.batch_size))
         return tuple(self._batch(self.held_out, part, length, rng) for part in parts)
-
-    def sized(self, n_texts: int, n_tokens: int) -> "SpanBatches":
-        """The same text in shorter windows, `n_texts` at a time."""
-        return replace(self, batch_size=n_texts, n_tokens=n_tokens)
 
     @property
     def _length(self) -> int:
@@ -318,48 +296,49 @@ def _parts(total: int, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AfterPrefix:
-    """Another maker's batches, scored only where the next token is not seen: from the prefix's last on."""
+class ChangedBatches(ABC):
+    """Another maker's batches, each changed in the same way."""
 
     batches: BatchMaker
-    n_prefix: int
 
     def draw(self, rng: np.random.Generator, progress: float) -> Batch:
-        return self._cut(self.batches.draw(rng, progress))
+        return self._changed(self.batches.draw(rng, progress))
 
     def evaluation(self) -> Sequence[Batch]:
         """The same held-out batches every time."""
-        return tuple(self._cut(batch) for batch in self.batches.evaluation())
+        return tuple(map(self._changed, self.batches.evaluation()))
 
-    def sized(self, n_texts: int, n_tokens: int) -> "AfterPrefix":
+    def sized(self, n_texts: int, n_tokens: int) -> Self:
         """The other maker's batches at this size."""
         return replace(self, batches=self.batches.sized(n_texts, n_tokens))
 
-    def _cut(self, batch: Batch) -> Batch:
+    @abstractmethod
+    def _changed(self, batch: Batch) -> Batch: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AfterPrefix(ChangedBatches):
+    """Batches scored only where the next token is not seen: from the prefix's last on."""
+
+    n_prefix: int
+
+    def _changed(self, batch: Batch) -> Batch:
         is_open = batch.scored % batch.ids.shape[1] >= self.n_prefix - 1
         return replace(batch, scored=batch.scored[is_open], labels=batch.labels[is_open])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BehindMemory:
-    """Another maker's batches with memory tokens in front of each text; they tell nothing themselves."""
+class BehindMemory(ChangedBatches):
+    """Batches with memory tokens in front of each text; they tell nothing themselves."""
 
-    batches: BatchMaker
     vocab_size: int
     n_memory: int
 
-    def draw(self, rng: np.random.Generator, progress: float) -> Batch:
-        return self._longer(self.batches.draw(rng, progress))
-
-    def evaluation(self) -> Sequence[Batch]:
-        """The same held-out batches every time."""
-        return tuple(self._longer(batch) for batch in self.batches.evaluation())
-
-    def sized(self, n_texts: int, n_tokens: int) -> "BehindMemory":
-        """The other maker's batches at this size: memory tokens count among those of a text."""
+    def sized(self, n_texts: int, n_tokens: int) -> Self:
+        """Memory tokens count among those of a text."""
         return replace(self, batches=self.batches.sized(n_texts, n_tokens - self.n_memory))
 
-    def _longer(self, batch: Batch) -> Batch:
+    def _changed(self, batch: Batch) -> Batch:
         n_texts, n_tokens = batch.ids.shape
         known = torch.tensor(list(memory_ids(self.vocab_size, self.n_memory))).expand(n_texts, -1)
         row, column = batch.scored // n_tokens, batch.scored % n_tokens
