@@ -16,7 +16,7 @@ from attnscope.questions import QUESTIONS, Question, question_named
 
 if TYPE_CHECKING:
     from attnscope.drawing import Asked
-    from attnscope.records.charts import Answer, NumberTable
+    from attnscope.records.charts import Answer, CellMap, NumberTable
 
 _MOST_WIDE, _MOST_WIDE_LAST = 24, 90
 
@@ -156,16 +156,18 @@ def json_of_answer(answer: "Answer") -> dict[str, object]:
             }
             for chart in answer.charts
         ],
-        "maps": [
-            {
-                "title": cells.title,
-                "rows": [cells.row_name(i) for i in range(len(cells.values))],
-                "columns": [cells.column_name(j) for j in range(cells.values.shape[1])],
-                "values": cells.values.tolist(),
-            }
-            for cells in answer.cells
-        ],
+        "maps": [json_of_map(cells) for cells in answer.cells],
         "tables": [asdict(table) for table in answer.tables],
+    }
+
+
+def json_of_map(cells: "CellMap") -> dict[str, object]:
+    n_rows, n_columns = cells.values.shape
+    return {
+        "title": cells.title,
+        "rows": [cells.row_name(i) for i in range(n_rows)],
+        "columns": [cells.column_name(j) for j in range(n_columns)],
+        "values": cells.values.tolist(),
     }
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnscope import boot
 from attnscope.cli.arguments import figure_file
+from attnscope.cli.ask import json_of_map
 from attnscope.cli.figure_options import add_page_arguments, paper_of
 from attnscope.cli.terminal import JobProgress, say, say_json, say_saved
 from attnscope.fields import fields_of, values_of, with_texts
@@ -93,15 +94,7 @@ def json_of_lab(made: "WorkedOut") -> dict[str, Any]:
             }
             for chart in lab.charts(made.shown)
         ],
-        "maps": [
-            {
-                "title": cells.title,
-                "rows": [cells.row_name(i) for i in range(cells.values.shape[0])],
-                "columns": [cells.column_name(j) for j in range(cells.values.shape[1])],
-                "values": cells.values.tolist(),
-            }
-            for cells in lab.cells(made.shown)
-        ],
+        "maps": [json_of_map(cells) for cells in lab.cells(made.shown)],
     }
 
 

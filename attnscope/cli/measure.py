@@ -227,7 +227,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_sort(arguments: argparse.Namespace) -> None:
     """Raise UserError, before anything is measured, when no column has that name."""
-    from attnscope.records.findings import COLUMNS
     from attnscope.records.measures import MEASURE_NAMES
     from attnscope.viewmodels.session.head_measures import ALIGNMENT_COLUMNS
 
@@ -292,7 +291,6 @@ def _measure_corpus(arguments: argparse.Namespace) -> int:
 
 def _hand_over(arguments: argparse.Namespace, found: "Findings", stack: Stack | None) -> None:
     """Write and print what a pass found."""
-    from attnscope.cli import measure as tables
     from attnscope.records.findings import csv_of_alignment
     from attnscope.records.measures import order_heads
     from attnscope.viewmodels.session.head_measures import with_alignment
@@ -312,11 +310,11 @@ def _hand_over(arguments: argparse.Namespace, found: "Findings", stack: Stack | 
         say_json(found.to_dict(rows))
         return
     say(f"{table.model} over {table.corpus}")
-    say(tables.table_of_corpus(table, rows, found.cards))
+    say(table_of_corpus(table, rows, found.cards))
     if found.syntax is not None:
-        say("\n" + tables.table_of_syntax(found.syntax))
+        say("\n" + table_of_syntax(found.syntax))
     if alignment is not None:
-        say("\n" + tables.table_of_alignment(alignment))
+        say("\n" + table_of_alignment(alignment))
 
 
 def _stack(arguments: argparse.Namespace, model: "Model") -> Stack | None:

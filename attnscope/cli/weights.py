@@ -5,19 +5,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from attnscope.cli.arguments import whole
+from attnscope.cli.figure_options import labelled_heads
 from attnscope.cli.inputs import (
     add_device_argument,
     add_figure_arguments,
     add_model_argument,
     open_model,
-    parse_stack,
     save_figure,
     tell_progress,
 )
 from attnscope.cli.terminal import say, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file
-from attnscope.records.sites import HeadRef, Site, check_heads
+from attnscope.records.sites import HeadRef, Site, is_head_label
 
 if TYPE_CHECKING:
     from attnscope.models import Model
@@ -128,11 +128,7 @@ def _values(part: "WeightPart", head: HeadRef) -> list[str]:
 
 def _head(text: str, sites: tuple[Site, ...]) -> HeadRef:
     """The head of `[STACK:]L0H1`; raises UserError for anything else."""
-    name, _, label = text.rpartition(":")
-    layer, _, number = label.removeprefix("L").partition("H")
-    if not label.startswith("L") or not (layer.isdecimal() and number.isdecimal()):
+    if not is_head_label(text):
         raise UserError(f"There is no head {text!r}.", expected="a head such as L0H1 or cross:L0H1")
-    stack = parse_stack(name or None, sites, how="{}:L0H1")
-    head = HeadRef(stack=stack, layer=int(layer), head=int(number))
-    check_heads((head,), sites)
+    (head,) = labelled_heads(text, None, sites, how="{}:L0H1")
     return head

@@ -134,7 +134,7 @@ class OwnNetwork:
 
     @property
     def device(self) -> torch.device:
-        return self.module.tokens.weight.device
+        return self.module.device
 
     @property
     def max_tokens(self) -> int:

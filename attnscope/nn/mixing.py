@@ -26,7 +26,6 @@ Letters: B batch, H heads, T tokens, D d_head.
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -275,18 +274,6 @@ class Convolution(nn.Module):
 
 
 _MADE = {"retention": Retention, "selective": SelectiveSpace, "convolution": Convolution}
-
-
-class MixerModule(Protocol):
-    """What each of them can do besides being called as `SelfAttention` is."""
-
-    output: nn.Linear
-
-    def unrolled(self, x: Tensor, *, rotary: Rotary | None = None) -> tuple[Tensor, Tensor | None]:
-        """Its weights, and the same products in a softmax where it has some: both [B, H, T, T]."""
-
-    def fill(self, generator: Generator) -> None:
-        """First values of what is no linear layer."""
 
 
 def make_mixer(config: ModelConfig, layer: int) -> nn.Module:

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -228,21 +229,15 @@ def trace_text(request: TraceText, desk: Desk) -> Iterator[Reply]:
     if is_long:
         yield Progress(number=request.number, what="Measuring")
     grids, measures = measured_grids(trace, request.thumbnail_px)
-    traced = Traced(
-        number=request.number,
-        model=request.model,
-        text=request.text,
-        source=trace.source,
-        target=trace.target,
-        gates=request.gates,
+    traced = _traced(
+        request,
+        trace,
+        begin_s,
         grids=grids,
         maps=head_maps(trace, request.heads),
         measures=measures,
         comparison=look.comparison,
-        check=trace.check(),
-        duration_ms=(time.perf_counter() - begin_s) * 1e3,
         step=step,
-        interventions=interventions,
         view=request.view,
         info=model.info if request.view else None,
         picture=None if request.model == OPEN_MODEL else picture_under(model, request.text),
@@ -273,21 +268,32 @@ def show_kept(request: TraceText, models: OpenModels) -> Iterator[Reply]:
         )
     check_heads(request.heads, trace.sites)
     said = trace.said or Output(kind="nothing", predictions=())
-    yield Traced(
+    yield _traced(
+        request,
+        trace,
+        begin_s,
+        grids=trace.grids(request.thumbnail_px),
+        maps=head_maps(trace, request.heads),
+        measures=measure(trace),
+        comparison=Comparison(before=said, after=said, kl_nats=()),
+        step=models.step(request.model),
+        picture=picture_of_tokens(trace.source),
+    )
+
+
+def _traced(request: TraceText, trace: Trace, begin_s: float, **found: Any) -> Traced:
+    """The answer to a request, as far as it follows from the trace, with what else was `found`."""
+    return Traced(
         number=request.number,
         model=request.model,
         text=request.text,
         source=trace.source,
         target=trace.target,
         gates=trace.gates,
-        grids=trace.grids(request.thumbnail_px),
-        maps=head_maps(trace, request.heads),
-        measures=measure(trace),
-        comparison=Comparison(before=said, after=said, kl_nats=()),
+        interventions=trace.interventions,
         check=trace.check(),
         duration_ms=(time.perf_counter() - begin_s) * 1e3,
-        step=models.step(request.model),
-        picture=picture_of_tokens(trace.source),
+        **found,
     )
 
 
@@ -326,12 +332,12 @@ class LayersComing:
 
     def __init__(self, request: TraceText, model: Model, views: Views) -> None:
         self._request, self._model, self._views = request, model, views
-        self._begin_s, self._told_s = time.monotonic(), -math.inf
+        self._begin_s, self._told_s = time.perf_counter(), -math.inf
         self._grids: dict[SiteKey, SiteGrid] = {}
 
     def hear(self, trace: Trace) -> None:
         """One layer more is known; `trace` holds those that are."""
-        n_known, n_all, now_s = len(trace.sites), len(self._model.sites), time.monotonic()
+        n_known, n_all, now_s = len(trace.sites), len(self._model.sites), time.perf_counter()
         is_last = n_known >= n_all  # the maps of all layers come before heads are measured
         left_s = (now_s - self._begin_s) / n_known * (n_all - n_known)
         what = "Measuring" if is_last else f"layer {n_known} of {n_all}, about {max(1, round(left_s))} s left"
@@ -347,20 +353,14 @@ class LayersComing:
             if site.key not in self._grids:
                 self._grids[site.key] = trace.grid_at_once(site, request.thumbnail_px)
         silent = Output(kind=model.network.output_kind, predictions=())
-        return Traced(
-            number=request.number,
-            model=request.model,
-            text=request.text,
-            source=trace.source,
-            target=trace.target,
-            gates=request.gates,
+        return _traced(
+            request,
+            trace,
+            self._begin_s,
             grids=tuple(self._grids.get(s.key) or self._empty_grid(s, trace) for s in model.sites),
             maps=(),
             measures=(),
             comparison=Comparison(before=silent, after=silent, kl_nats=(), is_writing=True),
-            check=trace.check(),
-            duration_ms=(time.monotonic() - self._begin_s) * 1e3,
-            interventions=trace.interventions,
             known=frozenset(site.key for site in trace.sites),
         )
 
@@ -396,20 +396,14 @@ class TargetComing:
 
     def _traced(self, part: Look) -> Traced:
         request, trace = self._request, part.trace
-        return Traced(
-            number=request.number,
-            model=request.model,
-            text=request.text,
-            source=trace.source,
-            target=trace.target,
-            gates=request.gates,
+        return _traced(
+            request,
+            trace,
+            self._begin_s,
             grids=trace.grids(request.thumbnail_px),
             maps=head_maps(trace, request.heads),
             measures=(),
             comparison=part.comparison,
-            check=trace.check(),
-            duration_ms=(time.perf_counter() - self._begin_s) * 1e3,
-            interventions=trace.interventions,
             is_target_whole=False,
         )
 

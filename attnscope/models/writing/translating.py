@@ -173,11 +173,7 @@ class _Batch:
         longest = max(lengths)
         padded = [[*ids, *[self._begin_id] * (longest - len(ids))] for ids in self._ids]
         valid = torch.arange(longest) < torch.tensor(lengths)[:, None]
-        return self._tensor(padded), None if bool(valid.all()) else valid.to(self._device)
+        return self._tensor(padded), None if bool(valid.all()) else valid.to(self._module.device)
 
     def _tensor(self, values: Sequence[object]) -> Tensor:
-        return torch.tensor(list(values), dtype=torch.int64, device=self._device)
-
-    @property
-    def _device(self) -> torch.device:
-        return self._module.tokens.weight.device
+        return torch.tensor(list(values), dtype=torch.int64, device=self._module.device)

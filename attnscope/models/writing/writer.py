@@ -113,7 +113,7 @@ class OwnWriter:
 
     def step(self, ids: Sequence[int], parents: Sequence[int]) -> Tensor:
         if list(parents) != [0] or self._cache.n_sequences != 1:
-            self._cache.select(torch.tensor(list(parents), dtype=torch.int64, device=self._device))
+            self._cache.select(torch.tensor(list(parents), dtype=torch.int64, device=self._module.device))
         return self._read([[id] for id in ids])
 
     def _read(self, ids: Sequence[Sequence[int]]) -> Tensor:
@@ -124,11 +124,7 @@ class OwnWriter:
             return self._module.logits(hidden[:, -1]).float()
 
     def _tensor(self, ids: Sequence[Sequence[int]]) -> Tensor:
-        return torch.tensor([list(row) for row in ids], dtype=torch.int64, device=self._device)
-
-    @property
-    def _device(self) -> torch.device:
-        return self._module.tokens.weight.device
+        return torch.tensor([list(row) for row in ids], dtype=torch.int64, device=self._module.device)
 
 
 class RecomputingWriter:
