@@ -596,6 +596,7 @@ class RunExperiment(Request):
 class ExperimentNews(CountedNews):
     """How far an experiment is; `finding` is what is known so far, complete when `is_done`."""
 
+    number: int = 0
     finding: Finding | None = None
     is_done: bool = False
 

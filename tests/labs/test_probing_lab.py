@@ -12,6 +12,7 @@ from attnscope.fields import with_texts, with_values
 from attnscope.labs import LABS
 from attnscope.models import load
 from attnscope.records import ExperimentAnswer, OpenModel, ProbeFinding, ProbeLayer, ProbeQuestion, Share
+from attnscope.workers.experiments import work_on
 from attnscope.workers.experiments.probing import asked_sentences, probe_model
 
 LAB = LABS["Probing"]
@@ -130,7 +131,7 @@ def test_that_one_sentence_in_four_is_held_out(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_that_a_tagger_is_read_better_after_its_layers_than_before_them() -> None:
-    news = list(probe_model(ProbeQuestion(source="tagging", n_sentences=100), 7, lambda: None))
+    news = list(work_on(ProbeQuestion(source="tagging", n_sentences=100), 7, lambda: None))
     found = news[-1].finding
     assert news[-1].is_done
     assert {one.number for one in news} == {7}
@@ -152,11 +153,11 @@ def test_that_the_open_model_is_asked_for_only_where_it_is_meant() -> None:
         return load("tagging", "cpu")
 
     first = next(
-        one.finding for one in probe_model(ProbeQuestion(model="x", n_sentences=40), 0, opened) if one.finding
+        one.finding for one in probe_model(ProbeQuestion(model="x", n_sentences=40), opened) if one.finding
     )
     assert (first.name, asked) == ("tagging", [1])
     with pytest.raises(UserError, match="does not read sentences"):
-        list(probe_model(ProbeQuestion(model="x"), 0, lambda: load("pictures", "cpu")))
+        list(probe_model(ProbeQuestion(model="x"), lambda: load("pictures", "cpu")))
 
 
 @pytest.mark.slow

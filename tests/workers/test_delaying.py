@@ -91,7 +91,7 @@ def test_that_equal_questions_are_trained_alike_and_the_easiest_stops_before_its
 
 @pytest.mark.slow
 def test_that_every_model_is_trained_for_every_distance() -> None:
-    news = list(compare_readers(TINY, 7))
+    news = list(compare_readers(TINY))
     last = news[-1].finding
     assert isinstance(last, DelayFinding)
     assert [one.is_done for one in news] == [False] * (len(news) - 1) + [True]

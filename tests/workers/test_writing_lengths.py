@@ -44,7 +44,7 @@ def test_that_the_loss_is_that_of_each_token_after_the_right_ones(writer: str) -
 
 @pytest.mark.slow
 def test_that_every_model_is_trained_and_read_and_all_are_of_a_size() -> None:
-    news = list(compare_writers(TINY, 7))
+    news = list(compare_writers(TINY))
     last = news[-1].finding
     assert isinstance(last, WritingFinding)
     assert [one.is_done for one in news] == [False] * (len(news) - 1) + [True]

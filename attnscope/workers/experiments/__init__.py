@@ -10,6 +10,7 @@ A text is drawn anew for each step, so nothing can be learned by heart; guessing
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -25,17 +26,17 @@ from attnscope.schemes import module_names
 
 Asked = TypeVar("Asked", bound=Question)
 GetModel = Callable[[], Model]
-OfModel = Callable[[Asked, int, GetModel], Iterator[ExperimentNews]]
-Alone = Callable[[Asked, int], Iterator[ExperimentNews]]
+OfModel = Callable[[Asked, GetModel], Iterator[ExperimentNews]]
+Alone = Callable[[Asked], Iterator[ExperimentNews]]
 
 _DONE: dict[type[object], OfModel[Any]] = {}
 
 
 def experiment(kind: type[Asked]) -> Callable[[Alone[Asked]], Alone[Asked]]:
-    """Have a generator of news answer questions of a kind, given the number of the request."""
+    """Have a generator of news answer questions of a kind."""
 
     def note(work: Alone[Asked]) -> Alone[Asked]:
-        _DONE[kind] = lambda question, number, _get_model: work(question, number)
+        _DONE[kind] = lambda question, _get_model: work(question)
         return work
 
     return note
@@ -52,8 +53,9 @@ def experiment_of_model(kind: type[Asked]) -> Callable[[OfModel[Asked]], OfModel
 
 
 def work_on(question: Question, number: int, get_model: GetModel) -> Iterator[ExperimentNews]:
-    """Do what answers a question, piece by piece."""
-    return _DONE[type(question)](question, number, get_model)
+    """Do what answers a question, piece by piece, with the number of the request."""
+    for news in _DONE[type(question)](question, get_model):
+        yield replace(news, number=number)
 
 
 VOCABULARY, D_MODEL, BATCH = 16, 32, 16
@@ -88,6 +90,19 @@ def draw_texts(n_texts: int, n_tokens: int, look_back: int, generator: Generator
     targets = ids.roll(look_back, dims=1)
     targets[:, :look_back] = IGNORED
     return ids, targets
+
+
+def descend(
+    optimizer: torch.optim.Optimizer, loss: Tensor, rate: float, *, most_norm: float | None = None
+) -> None:
+    """One step down the loss at a rate, with the gradient cut to a norm."""
+    optimizer.zero_grad()
+    torch.autograd.backward(loss)
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+        if most_norm is not None:
+            torch.nn.utils.clip_grad_norm_(group["params"], most_norm)
+    optimizer.step()
 
 
 def mean_loss(model: Transformer, ids: Tensor, targets: Tensor) -> Tensor:

@@ -8,11 +8,9 @@ from attnscope.workers.experiments import GetModel, experiment_of_model
 
 
 @experiment_of_model(CollapseQuestion)
-def collapse_of_model(
-    question: CollapseQuestion, number: int, get_model: GetModel
-) -> Iterator[ExperimentNews]:
+def collapse_of_model(question: CollapseQuestion, get_model: GetModel) -> Iterator[ExperimentNews]:
     """The curves of the model's own weights, in one piece."""
     model = get_model()
     curves = rank_collapse(model, question.text, question.target)
     finding = CollapseFinding(question=question, name=model.info.name, stack=curves[0].stack, curves=curves)
-    yield ExperimentNews(number=number, n_done=1, n_total=1, finding=finding, is_done=True)
+    yield ExperimentNews(n_done=1, n_total=1, finding=finding, is_done=True)

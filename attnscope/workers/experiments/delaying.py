@@ -26,7 +26,7 @@ from attnscope.records.experiments import (
     ExperimentNews,
     Reader,
 )
-from attnscope.workers.experiments import IGNORED, VOCABULARY, draw_texts, experiment
+from attnscope.workers.experiments import IGNORED, VOCABULARY, descend, draw_texts, experiment
 
 N_CONVOLUTIONS, DILATION = 4, 2
 """Layers of the convolution, each with its places twice as far apart as the one below."""
@@ -39,7 +39,7 @@ _READ_SEED = 10_007
 
 
 @experiment(DelayQuestion)
-def compare_readers(question: DelayQuestion, number: int = 0) -> Iterator[ExperimentNews]:
+def compare_readers(question: DelayQuestion) -> Iterator[ExperimentNews]:
     """Trains every model for one distance, then for the next; the points so far come along."""
     points: list[DelayPoint] = []
     n_total = len(DISTANCES) * len(READERS) * question.n_steps
@@ -48,17 +48,15 @@ def compare_readers(question: DelayQuestion, number: int = 0) -> Iterator[Experi
             n_before = len(points) * question.n_steps
             course = DelayCourse(reader, distance, question)
             for n_done in course.train():
-                yield _news(number, question, points, n_before + n_done, n_total)
+                yield _news(question, points, n_before + n_done, n_total)
             points.append(course.point())
-            yield _news(number, question, points, len(points) * question.n_steps, n_total)
+            yield _news(question, points, len(points) * question.n_steps, n_total)
 
 
-def _news(
-    number: int, question: DelayQuestion, points: list[DelayPoint], n_done: int, n_total: int
-) -> ExperimentNews:
+def _news(question: DelayQuestion, points: list[DelayPoint], n_done: int, n_total: int) -> ExperimentNews:
     finding = DelayFinding(question=question, n_read=N_READ * SCORED, points=tuple(points))
     is_done = len(points) == len(DISTANCES) * len(READERS)
-    return ExperimentNews(number=number, n_done=n_done, n_total=n_total, finding=finding, is_done=is_done)
+    return ExperimentNews(n_done=n_done, n_total=n_total, finding=finding, is_done=is_done)
 
 
 class Gru(nn.Module):
@@ -150,14 +148,9 @@ class DelayCourse:
 
     def _step(self) -> None:
         self.n_done += 1
-        for group in self._optimizer.param_groups:
-            group["lr"] = _RATE * min(1.0, self.n_done / _N_WARMUP)
         ids, targets = draw_texts(BATCH, self.distance + SCORED, self.distance, self._generator)
         loss = F.cross_entropy(self.module(ids).flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
-        self._optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.module.parameters(), _MOST_NORM)
-        self._optimizer.step()
+        descend(self._optimizer, loss, _RATE * min(1.0, self.n_done / _N_WARMUP), most_norm=_MOST_NORM)
 
     @torch.no_grad()
     def _read(self) -> None:

@@ -42,7 +42,7 @@ def _depths_tried(question: GradientQuestion) -> tuple[int, ...]:
 
 
 @experiment(GradientQuestion)
-def first_gradients(question: GradientQuestion, number: int = 0) -> Iterator[ExperimentNews]:
+def first_gradients(question: GradientQuestion) -> Iterator[ExperimentNews]:
     """One piece of news for each model that was drawn; the last one is complete."""
     curves: list[GradientCurve] = []
     wanted = [(n, place) for n in _depths_tried(question) for place in PLACES]
@@ -57,7 +57,6 @@ def first_gradients(question: GradientQuestion, number: int = 0) -> Iterator[Exp
                 norms = tuple((sums / question.n_draws).tolist())
                 curves.append(GradientCurve(place=place, n_layers=n_layers, norms=norms))
             yield ExperimentNews(
-                number=number,
                 n_done=n_done,
                 n_total=n_total,
                 finding=GradientFinding(question=question, curves=tuple(curves)),

@@ -67,9 +67,9 @@ evaluation_batches = {N_READ}
 
 
 @experiment(ModifyQuestion)
-def compare_modifications(question: ModifyQuestion, number: int) -> Iterator[ExperimentNews]:
+def compare_modifications(question: ModifyQuestion) -> Iterator[ExperimentNews]:
     """`try_modifications`, with BLEU of the translations."""
-    return try_modifications(question, number, bleu=_bleu)
+    return try_modifications(question, bleu=_bleu)
 
 
 def _bleu(written: Sequence[str], right: Sequence[str]) -> float:
@@ -78,9 +78,7 @@ def _bleu(written: Sequence[str], right: Sequence[str]) -> float:
     return float(bleu_of(np.sum(counts, axis=0)))
 
 
-def try_modifications(
-    question: ModifyQuestion, number: int = 0, *, bleu: CountBleu | None = None
-) -> Iterator[ExperimentNews]:
+def try_modifications(question: ModifyQuestion, *, bleu: CountBleu | None = None) -> Iterator[ExperimentNews]:
     """Trains every row of a group with every seed, seed after seed; what is done so far comes along.
 
     Without `bleu` the translations are not made, and their numbers are NaN.
@@ -96,11 +94,7 @@ def try_modifications(
                 n_done += n_steps
                 finding = ModifyFinding(question=question, rows=tuple(r.told() for r in rows if r.finals))
                 yield ExperimentNews(
-                    number=number,
-                    n_done=n_done,
-                    n_total=n_total,
-                    finding=finding,
-                    is_done=n_done == n_total,
+                    n_done=n_done, n_total=n_total, finding=finding, is_done=n_done == n_total
                 )
 
 

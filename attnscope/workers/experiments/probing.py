@@ -27,10 +27,10 @@ Texts = list[tuple[TaggedText, bool]]
 
 
 @experiment_of_model(ProbeQuestion)
-def probe_model(question: ProbeQuestion, number: int, get_model: GetModel) -> Iterator[ExperimentNews]:
+def probe_model(question: ProbeQuestion, get_model: GetModel) -> Iterator[ExperimentNews]:
     """News after a few sentences, and after each layer."""
     texts, of_texts = asked_sentences(question)
-    yield ExperimentNews(number=number, n_done=0, n_total=0)
+    yield ExperimentNews(n_done=0, n_total=0)
     model = get_model() if question.model and not question.source else load(question.source or PROBED)
     if model.info.is_recorded or model.info.reads != "text":
         raise UserError(
@@ -43,7 +43,7 @@ def probe_model(question: ProbeQuestion, number: int, get_model: GetModel) -> It
         n_read, n_layers = step
         n_total = len(texts) + n_layers * _LAYER_COUNTS
         is_told = n_read % _TEXTS_A_PIECE == 0
-        return ExperimentNews(number=number, n_done=n_read, n_total=n_total) if is_told else None
+        return ExperimentNews(n_done=n_read, n_total=n_total) if is_told else None
 
     reader = read_words(model, [text for text, _ in texts], question.piece)
     found = yield from as_news(reader, news)
@@ -55,7 +55,7 @@ def probe_model(question: ProbeQuestion, number: int, get_model: GetModel) -> It
 
     def of_layer(n_before: int, n_steps: int) -> ExperimentNews:
         n_done = n_before + min(n_steps, _LAYER_COUNTS - 1)
-        return ExperimentNews(number=number, n_done=n_done, n_total=n_total)
+        return ExperimentNews(n_done=n_done, n_total=n_total)
 
     for layer in range(n_layers):
         n_done = len(texts) + layer * _LAYER_COUNTS
@@ -77,11 +77,7 @@ def probe_model(question: ProbeQuestion, number: int, get_model: GetModel) -> It
             unknown_share=found.n_unknown / found.n_pieces,
         )
         yield ExperimentNews(
-            number=number,
-            n_done=n_done + _LAYER_COUNTS,
-            n_total=n_total,
-            finding=finding,
-            is_done=layer + 1 == n_layers,
+            n_done=n_done + _LAYER_COUNTS, n_total=n_total, finding=finding, is_done=layer + 1 == n_layers
         )
 
 

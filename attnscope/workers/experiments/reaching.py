@@ -20,6 +20,7 @@ from attnscope.workers.experiments import (
     BATCH,
     CHANCE,
     D_MODEL,
+    descend,
     draw_texts,
     experiment,
     loss_by_place,
@@ -34,7 +35,7 @@ _NEWS_EVERY = 20
 
 
 @experiment(ReachQuestion)
-def read_past(question: ReachQuestion, number: int = 0) -> Iterator[ExperimentNews]:
+def read_past(question: ReachQuestion) -> Iterator[ExperimentNews]:
     """Trains one scheme after the other; the curves so far come along."""
     curves: list[ReachCurve] = []
     n_total = len(SCHEMES) * question.n_steps
@@ -46,7 +47,6 @@ def read_past(question: ReachQuestion, number: int = 0) -> Iterator[ExperimentNe
             if step == question.n_steps:
                 curves.append(losses_by_place(model, scheme, question))
             yield ExperimentNews(
-                number=number,
                 n_done=k * question.n_steps + step,
                 n_total=n_total,
                 finding=ReachFinding(
@@ -78,12 +78,8 @@ def train_scheme(model: Transformer, question: ReachQuestion) -> Iterator[int]:
     generator = Generator().manual_seed(question.seed)
     for step in range(1, question.n_steps + 1):
         falling = 1.0 - (1.0 - _LAST_SHARE) * step / question.n_steps
-        for group in optimizer.param_groups:
-            group["lr"] = _RATE * min(1.0, step / _N_WARMUP) * falling
         loss = mean_loss(model, *draw_texts(BATCH, question.n_trained, question.look_back, generator))
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        descend(optimizer, loss, _RATE * min(1.0, step / _N_WARMUP) * falling)
         if step % _NEWS_EVERY == 0 or step == question.n_steps:
             yield step
 

@@ -43,7 +43,7 @@ _CHANCE = 0.2
 
 
 @experiment(StepsQuestion)
-def measure_steps(question: StepsQuestion, number: int = 0) -> Iterator[ExperimentNews]:
+def measure_steps(question: StepsQuestion) -> Iterator[ExperimentNews]:
     """News after every step, which all ways take in turn: what else the computer does slows all alike."""
     exact = gradient_of(question, "whole", torch.float64)
     trained = [_Trained(question, way, exact) for way in STEP_WAYS]
@@ -51,7 +51,6 @@ def measure_steps(question: StepsQuestion, number: int = 0) -> Iterator[Experime
         for one in trained:
             one.step(ids)
         yield ExperimentNews(
-            number=number,
             n_done=n_done,
             n_total=N_STEPS,
             finding=StepsFinding(question=question, rows=tuple(one.row() for one in trained)),

@@ -36,7 +36,7 @@ _N_TIMED = 3
 
 
 @experiment(StoreQuestion)
-def measure_stores(question: StoreQuestion, number: int = 0) -> Iterator[ExperimentNews]:
+def measure_stores(question: StoreQuestion) -> Iterator[ExperimentNews]:
     """News after every model; the shallow ones first."""
     depths = [n for n in (1, 2, 4, 8, 12, 16, 24) if n <= question.n_layers]
     rows: list[StoreRow] = []
@@ -45,7 +45,6 @@ def measure_stores(question: StoreQuestion, number: int = 0) -> Iterator[Experim
             rows.append(measured(question, keeping, n_layers))
             is_done = len(rows) == len(depths) * len(KEEPINGS)
             yield ExperimentNews(
-                number=number,
                 n_done=len(rows),
                 n_total=len(depths) * len(KEEPINGS),
                 finding=StoreFinding(

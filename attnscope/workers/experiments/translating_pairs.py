@@ -34,11 +34,11 @@ Texts = list[tuple[str, tuple[str, ...]]]
 
 
 @experiment_of_model(BleuQuestion)
-def bleu_of_model(question: BleuQuestion, number: int, get_model: GetModel) -> Iterator[ExperimentNews]:
+def bleu_of_model(question: BleuQuestion, get_model: GetModel) -> Iterator[ExperimentNews]:
     """News after every few translations, with the score so far; its interval and its parts with the last."""
     require_counter()
     texts, pairs = asked_texts(question)
-    yield ExperimentNews(number=number, n_done=0, n_total=len(texts))
+    yield ExperimentNews(n_done=0, n_total=len(texts))
     model = get_model() if question.model else load(TRANSLATOR, "cpu")
     written: list[Translation] = []
     told: list[BleuText] = []
@@ -50,9 +50,9 @@ def bleu_of_model(question: BleuQuestion, number: int, get_model: GetModel) -> I
         if len(written) % _TEXTS_A_PIECE == 0 and len(written) < len(texts):
             has_score = len(written) % _TEXTS_A_SCORE == 0
             finding = _finding(question, model.info.name, pairs, told, written) if has_score else None
-            yield ExperimentNews(number=number, n_done=len(written), n_total=len(texts), finding=finding)
+            yield ExperimentNews(n_done=len(written), n_total=len(texts), finding=finding)
     finding = _finding(question, model.info.name, pairs, told, written, is_whole=True)
-    yield ExperimentNews(number=number, n_done=len(texts), n_total=len(texts), finding=finding, is_done=True)
+    yield ExperimentNews(n_done=len(texts), n_total=len(texts), finding=finding, is_done=True)
 
 
 def asked_texts(question: BleuQuestion) -> tuple[Texts, str]:

@@ -26,7 +26,7 @@ from attnscope.training.parts import Recipe
 from attnscope.training.recipe import parse_recipe
 from attnscope.training.starting import first_module, read_start
 from attnscope.training.techniques import layer_of
-from attnscope.workers.experiments import experiment
+from attnscope.workers.experiments import descend, experiment
 
 BATCH, N_HELD_OUT = 16, 256
 _RATE, _WARMUP_SHARE = 1e-3, 0.1
@@ -74,7 +74,7 @@ def shared_start(question: TuneQuestion) -> SharedStart:
 
 
 @experiment(TuneQuestion)
-def fine_tune(question: TuneQuestion, number: int = 0) -> Iterator[ExperimentNews]:
+def fine_tune(question: TuneQuestion) -> Iterator[ExperimentNews]:
     """One piece of news after each step; a run is told when it is done."""
     begun = shared_start(question)
     wanted = list(product(range(question.n_orders), range(question.n_inits), (False, True)))
@@ -99,7 +99,6 @@ def fine_tune(question: TuneQuestion, number: int = 0) -> Iterator[ExperimentNew
                     )
                 )
             yield ExperimentNews(
-                number=number,
                 n_done=k * question.n_steps + step,
                 n_total=n_total,
                 finding=TuneFinding(
@@ -131,16 +130,12 @@ def tuning_steps(module: OwnModule, begun: SharedStart, question: TuneQuestion, 
     n_warmup = max(1, round(_WARMUP_SHARE * question.n_steps))
     for step in range(1, question.n_steps + 1):
         share = min(1.0, step / n_warmup) * (question.n_steps + 1 - step) / question.n_steps
-        for group in optimizer.param_groups:
-            group["lr"] = _RATE * share
         rng = np.random.default_rng((question.seed + order, step))
         batch = begun.data.batches.draw(rng, 0.0)
         module.train()
         torch.manual_seed((question.seed + order) * 100_003 + step)  # for dropout
         loss = loss_sum(module, batch) / len(batch.labels)
-        optimizer.zero_grad()
-        torch.autograd.backward(loss)
-        optimizer.step()
+        descend(optimizer, loss, _RATE * share)
         yield step
 
 

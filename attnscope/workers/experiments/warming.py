@@ -25,7 +25,15 @@ from attnscope.records.experiments import (
     WarmupQuestion,
     WarmupRun,
 )
-from attnscope.workers.experiments import BATCH, D_MODEL, draw_texts, experiment, mean_loss, tiny_decoder
+from attnscope.workers.experiments import (
+    BATCH,
+    D_MODEL,
+    descend,
+    draw_texts,
+    experiment,
+    mean_loss,
+    tiny_decoder,
+)
 
 FIRST, LAST, N_BINS = -8.0, -1.0, 56
 """The histograms' range in log10 |Δθ|, and their number of bins."""
@@ -35,7 +43,7 @@ _NEWS_EVERY = 10
 
 
 @experiment(WarmupQuestion)
-def try_warmups(question: WarmupQuestion, number: int = 0) -> Iterator[ExperimentNews]:
+def try_warmups(question: WarmupQuestion) -> Iterator[ExperimentNews]:
     """News every few steps, the ways in turn; the last is complete. All have the same weights and texts."""
     models = [new_model(question) for _ in WARMINGS]
     every = [train_way(model, warming, question) for model, warming in zip(models, WARMINGS, strict=True)]
@@ -48,7 +56,6 @@ def try_warmups(question: WarmupQuestion, number: int = 0) -> Iterator[Experimen
         n_done = sum(len(one.losses) for one in found.values())
         runs = tuple(found.values())
         yield ExperimentNews(
-            number=number,
             n_done=n_done,
             n_total=n_total,
             finding=WarmupFinding(question=question, edges=edges, runs=runs, n_parameters=n_parameters),
@@ -83,12 +90,8 @@ def train_way(model: Transformer, warming: Warming, question: WarmupQuestion) ->
     typical: list[float] = []
     before = parameters_to_vector(parameters).detach().clone()
     for step in range(1, question.n_steps + 1):
-        for group in optimizer.param_groups:
-            group["lr"] = rate_at(step, warming, question)
         loss = mean_loss(model, *draw_texts(BATCH, N_TOKENS, LOOK_BACK, generator))
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        descend(optimizer, loss, rate_at(step, warming, question))
         after = parameters_to_vector(parameters).detach()
         sizes = (after - before).abs()
         before = after.clone()

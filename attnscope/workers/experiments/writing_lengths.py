@@ -28,7 +28,7 @@ from attnscope.records.experiments import (
     WritingQuestion,
     WritingTask,
 )
-from attnscope.workers.experiments import experiment
+from attnscope.workers.experiments import descend, experiment
 
 VOCABULARY, BEGIN, END = 16, 16, 17
 SHORTEST, FURTHER = 3, 1.5
@@ -39,7 +39,7 @@ _READ_SEED = 10_007
 
 
 @experiment(WritingQuestion)
-def compare_writers(question: WritingQuestion, number: int = 0) -> Iterator[ExperimentNews]:
+def compare_writers(question: WritingQuestion) -> Iterator[ExperimentNews]:
     """News after every few steps and every length that is read; the models take turns, and grow together."""
     courses = [WritingCourse(writer, question) for writer in WRITERS]
     found: dict[Writer, WritingCurve] = {}
@@ -49,16 +49,15 @@ def compare_writers(question: WritingQuestion, number: int = 0) -> Iterator[Expe
         n_steps = min(every, question.n_steps - first)
         for course in courses:
             for _ in course.train(n_steps):
-                yield _news(number, courses, found, n_total)
+                yield _news(courses, found, n_total)
             for curve in course.read():
                 if curve is not None:
                     found[course.writer] = curve
-                yield _news(number, courses, found, n_total)
-    yield _news(number, courses, found, n_total, is_done=True)
+                yield _news(courses, found, n_total)
+    yield _news(courses, found, n_total, is_done=True)
 
 
 def _news(
-    number: int,
     courses: "list[WritingCourse]",
     found: dict[Writer, WritingCurve],
     n_total: int,
@@ -74,7 +73,7 @@ def _news(
         curves=tuple(found.values()),
     )
     n_done = sum(course.n_done for course in courses)
-    return ExperimentNews(number=number, n_done=n_done, n_total=n_total, finding=finding, is_done=is_done)
+    return ExperimentNews(n_done=n_done, n_total=n_total, finding=finding, is_done=is_done)
 
 
 def steps_a_reading(n_steps: int) -> int:
@@ -162,14 +161,10 @@ class WritingCourse:
         question = self.question
         self.n_done += 1
         falling = 1.0 - (1.0 - _LAST_SHARE) * self.n_done / question.n_steps
-        for group in self._optimizer.param_groups:
-            group["lr"] = _RATE * min(1.0, self.n_done / _N_WARMUP) * falling
         n_tokens = int(torch.randint(SHORTEST, question.n_trained + 1, (1,), generator=self._generator))
         loss = mean_target_loss(self.module, *draw_rows(BATCH, n_tokens, question.task, self._generator))
-        self._optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.module.parameters(), _MOST_NORM)
-        self._optimizer.step()
+        rate = _RATE * min(1.0, self.n_done / _N_WARMUP) * falling
+        descend(self._optimizer, loss, rate, most_norm=_MOST_NORM)
         return loss.item()
 
 
