@@ -455,10 +455,6 @@ def ask(
         interventions=as_interventions(interventions, model.sites),
     )
     info = model.info
-    caption = Caption(model=info.name, sha256=info.sha256, text=text, target=target)
-    return Asked(question.title, answer, replace(caption, note=caption_note(answer)))
-
-
-def caption_note(answer: Answer) -> str:
-    """What stands under a figure of an answer."""
-    return " ".join(filter(None, (answer.sentence, answer.note)))
+    note = " ".join(filter(None, (answer.sentence, answer.note)))
+    caption = Caption(model=info.name, sha256=info.sha256, text=text, target=target, note=note)
+    return Asked(question.title, answer, caption)

@@ -283,15 +283,12 @@ class PassedNorm:
     inputs: Tensor
     layer: int = -1
 
-    def frozen_scale(self) -> Tensor:
-        """1/σ of this run: what LayerNorm or RMSNorm multiplied by, before its weight."""
-        return self.module.scheme.scale(self.inputs, self.module)
-
     def pull_back(self, direction: Tensor) -> Tensor:
         """The direction before the norm that has the same product as `direction` after it, scale frozen."""
-        gain = self.module.scheme.gain(self.module)
-        before = direction * self.frozen_scale() * (1.0 if gain is None else exact(gain.detach()))
-        return before - before.mean() if self.module.scheme.is_centred else before
+        scheme = self.module.scheme
+        scale, gain = scheme.scale(self.inputs, self.module), scheme.gain(self.module)
+        before = direction * scale * (1.0 if gain is None else exact(gain.detach()))
+        return before - before.mean() if scheme.is_centred else before
 
     @property
     def bias(self) -> Tensor | None:

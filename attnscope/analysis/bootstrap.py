@@ -125,15 +125,12 @@ class RatioBootstrap:
     def _draw(self) -> None:
         if not self._numbers:
             return
-        draws = np.stack([self._draws(number) for number in self._numbers])  # [n, R]
+        draws = np.stack([_draws_of(i, self.seed, self.n_resamples) for i in self._numbers])  # [n, R]
         both = np.concatenate(self._buffer, axis=1)
         for total, one in zip(self._resampled, both, strict=True):
             total += one.T @ draws
         self._numbers.clear()
         self._buffer.clear()
-
-    def _draws(self, number: int) -> NDArray[np.float32]:
-        return _draws_of(number, self.seed, self.n_resamples)
 
 
 def interval_of_sums(

@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from attnscope.figures.spec import Caption, FigureSpec
     from attnscope.figures.style import MapStyle
     from attnscope.models import Model
-    from attnscope.records.sites import Stack
     from attnscope.trace import Trace
 
 _PAGE = ("size", "width_mm", "height_mm", "font_pt", "dpi", "title", "caption", "columns")
@@ -553,12 +552,17 @@ class _Reader:
         arguments.gate = wish.own["gate"].split(",") if wish.own.get("gate") else arguments.gate
         arguments.view = wish.view
         model, trace = self._trace(arguments)
-        heads = () if wish.view == "grid" else named_heads(wish.shown, trace.sites)
+        if wish.view == "grid":
+            heads: tuple[HeadRef, ...] = ()
+            stack = parse_stack(wish.shown or None, trace.sites, how='--panel "grid {}"')
+        else:
+            heads = named_heads(wish.shown, trace.sites)
+            stack = heads[0].stack
         caption = build_caption(arguments, model, trace)
         made = figure(
             trace,
             wish.view,
-            stack=_grid_stack(wish.shown, trace.sites) if wish.view == "grid" else heads[0].stack,
+            stack=stack,
             heads=heads,
             **looks_of(arguments) | {"plain": False},
             caption=caption,
@@ -585,10 +589,6 @@ def named_heads(words: str, sites: "tuple[Site, ...]") -> "tuple[HeadRef, ...]":
     first = re.split("[: ]", words.split(",")[0].strip())
     how = f'--panel "{{}} {words[len(first[0]) :].strip(": ") if len(first) > 1 else words}"'
     return labelled_heads(words, first[0] if len(first) > 1 else None, sites, how=how)
-
-
-def _grid_stack(words: str, sites: "tuple[Site, ...]") -> "Stack":
-    return parse_stack(words or None, sites, how='--panel "grid {}"')
 
 
 def _titles(wishes: "tuple[PanelWish, ...]", drawn: "list[Figure]") -> tuple[str, ...]:

@@ -120,7 +120,7 @@ def _words(
         ("mean", told(np.mean)),
         ("worst", told(np.min)),
         ("best", told(np.max)),
-        ("standard deviation", told(_deviation)),
+        ("standard deviation", told(lambda grid: float(grid.std(ddof=1)))),
         ("variance by first weights", told(lambda grid: explained(grid, 0))),
         ("variance by order", told(lambda grid: explained(grid, 1))),
         (where_trained(choice.answer), f"{question.n_steps} × 16 sentences"),
@@ -132,10 +132,6 @@ def _words(
         numbers=numbers,
         sentence=_sentence(choice, question, accuracies, moved),
     )
-
-
-def _deviation(grid: Numbers) -> float:
-    return float(grid.std(ddof=1))
 
 
 def _percent(compute: Callable[[Numbers], float], grid: Numbers) -> str:

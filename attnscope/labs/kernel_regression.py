@@ -154,10 +154,6 @@ def _is_drawn(choice: "RegressionChoice") -> bool:
     return not pairs_of(choice.own)
 
 
-def _is_own(choice: "RegressionChoice") -> bool:
-    return not _is_drawn(choice)
-
-
 def scores_offered() -> dict[str, str]:
     """Every score by name: the Gaussian first, whose weights are the regression's, and learned ones last."""
     shown = [score for score in SCORES.values() if score.samples_formula]
@@ -222,7 +218,7 @@ class RegressionChoice:
         title="own query",
         tip="The position of the query among your own samples; drag it in the plot",
         text=fixed,
-        is_used=_is_own,
+        is_used=lambda c: not _is_drawn(c),
     )
 
     def __post_init__(self) -> None:

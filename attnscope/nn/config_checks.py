@@ -206,9 +206,8 @@ def check_types(config: "ModelConfig", where: str) -> None:
 def check_together(config: "ModelConfig", where: str) -> None:
     """Raise RecipeError for a value that does not go with another one."""
     of_transformers = (
-        _score_faults,
         _form_faults,
-        _mask_faults,
+        _scheme_faults,
         _position_faults,
         _norm_faults,
         slot_faults,
@@ -274,10 +273,6 @@ def _head_faults(config: "ModelConfig") -> Iterator[Fault]:
         yield "n_kv_heads", f"a divisor of n_heads, which is {config.n_heads}"
 
 
-def _score_faults(config: "ModelConfig") -> Iterator[Fault]:
-    yield from SCORES[config.score].faults(config)
-
-
 def _form_faults(config: "ModelConfig") -> Iterator[Fault]:
     only = (
         ("n_decoder_layers", config.n_decoder_layers is not None, ("encoder-decoder",)),
@@ -304,7 +299,8 @@ def _recurrent_faults(config: "ModelConfig") -> Iterator[Fault]:
         yield "d_model", "an even number: the encoder has one half for each direction"
 
 
-def _mask_faults(config: "ModelConfig") -> Iterator[Fault]:
+def _scheme_faults(config: "ModelConfig") -> Iterator[Fault]:
+    yield from SCORES[config.score].faults(config)
     yield from MASKS[config.mask].faults(config)
 
 

@@ -395,7 +395,8 @@ def read_labelled(path: Path) -> list[LabelledText]:
     found: list[LabelledText] = []
     for number, line in enumerate(read_lines(path), start=1):
         if line.strip():
-            found.append(_read_line(line, number, path, has_second=_has_second(found)))
+            has_second = found[0].second is not None if found else None
+            found.append(_read_line(line, number, path, has_second=has_second))
     labels = label_names(found)
     _check_number(
         labels,
@@ -423,10 +424,6 @@ def is_label(word: str) -> bool:
 def label_names(texts: Sequence[LabelledText]) -> tuple[str, ...]:
     """Every label once, in alphabetical order: the order of a model's outputs."""
     return tuple(sorted({text.label for text in texts}))
-
-
-def _has_second(found: Sequence[LabelledText]) -> bool | None:
-    return found[0].second is not None if found else None
 
 
 def _read_line(line: str, number: int, path: Path, *, has_second: bool | None) -> LabelledText:

@@ -32,8 +32,6 @@ from attnscope.text.corpora import (
     TaggedText,
     first_pieces,
     may_be_meant,
-    read_spans,
-    read_tagged,
     split_pairs,
 )
 from attnscope.text.examples import Example
@@ -456,11 +454,6 @@ def split_texts(texts: Sequence[T], recipe: Recipe) -> tuple[list[T], list[T]]:
     return [text for _, text in training], [text for _, text in held_out]
 
 
-def read_and_split_spans(recipe: Recipe) -> tuple[list[PointedText], list[PointedText]]:
-    """The texts of a recipe's file, to train on and held out: no text is on both sides."""
-    return split_texts(read_spans(Path(recipe.data.path)), recipe)
-
-
 def pointed_batches(
     recipe: Recipe, tokenizer: Tokenizer, training: Sequence[PointedText], held_out: Sequence[PointedText]
 ) -> ExampleBatches[PointedRows]:
@@ -597,11 +590,6 @@ class TaggedRows(PaddedRows):
             scored=torch.from_numpy(scored),
             labels=torch.from_numpy(np.ascontiguousarray(labels[scored])),
         )
-
-
-def read_and_split_tagged(recipe: Recipe) -> tuple[list[TaggedText], list[TaggedText]]:
-    """The texts of a recipe's file, to train on and held out: no text is on both sides."""
-    return split_texts(read_tagged(Path(recipe.data.path), recipe.data.column), recipe)
 
 
 def tagged_batches(

@@ -36,6 +36,8 @@ from attnscope.text.corpora import (
     read_labelled,
     read_lines,
     read_pairs,
+    read_spans,
+    read_tagged,
     split,
     split_lines,
     split_pairs,
@@ -70,8 +72,6 @@ from attnscope.training.batches import (
     pictures_of_task,
     pointed_batches,
     read_and_split_pictures,
-    read_and_split_spans,
-    read_and_split_tagged,
     sentence_pair_batches,
     split_texts,
     tagged_batches,
@@ -138,11 +138,6 @@ class LabelledPairs(LabelledRows):
 
 def labelled_of_task(examples: Sequence[Example]) -> list[LabelledText]:
     return [LabelledText(label=e.label, text=e.source, second=e.target) for e in examples]
-
-
-def read_and_split(recipe: Recipe) -> tuple[list[LabelledText], list[LabelledText]]:
-    """The texts of a recipe's file, to train on and held out: no text is on both sides."""
-    return split_texts(read_labelled(Path(recipe.data.path)), recipe)
 
 
 def labelled_batches(
@@ -339,6 +334,7 @@ def _check_scored(recipe: Recipe, batches: BatchMaker) -> None:
 
 
 def _prepare(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
+    path = Path(recipe.data.path)
     match recipe.data.kind:
         case "text":
             return _prepare_text(recipe, tokenizer)
@@ -347,11 +343,12 @@ def _prepare(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
         case "task":
             return _prepare_task(recipe, tokenizer)
         case "labelled":
-            return _prepare_labelled(recipe, tokenizer, *read_and_split(recipe))
+            return _prepare_labelled(recipe, tokenizer, *split_texts(read_labelled(path), recipe))
         case "tagged":
-            return _prepare_tagged(recipe, tokenizer, *read_and_split_tagged(recipe))
+            texts = read_tagged(path, recipe.data.column)
+            return _prepare_tagged(recipe, tokenizer, *split_texts(texts, recipe))
         case "spans":
-            return _prepare_pointed(recipe, tokenizer, *read_and_split_spans(recipe), POINTERS)
+            return _prepare_pointed(recipe, tokenizer, *split_texts(read_spans(path), recipe), POINTERS)
         case "vectors":
             return _prepare_vectors(recipe, tokenizer)
         case "pictures":

@@ -455,11 +455,6 @@ def build_gates(
     return HeadGates(gated, part, device) if gated else NoGates()
 
 
-def is_of_gates(name: str) -> bool:
-    """Whether a tensor of a saved state is one of `HeadGates.tensors`."""
-    return name.startswith(_OF_GATES)
-
-
 # Low-rank adapters: of a trained model only small changes of the attention's matrices are learned.
 
 _PREFIX = "adapters/"
@@ -667,4 +662,4 @@ class Techniques:
         self.gates.restore(tensors)
         if self._has_adapters:
             restore_adapters(self._module, tensors)
-        return {n: t for n, t in tensors.items() if not is_of_gates(n) and not is_of_adapters(n)}
+        return {n: t for n, t in tensors.items() if not n.startswith(_OF_GATES) and not is_of_adapters(n)}

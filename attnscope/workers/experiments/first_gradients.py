@@ -36,16 +36,12 @@ _VOCABULARY, _BATCH, _N_TOKENS, _N_HEADS = 64, 8, 16, 4
 _SMALL_STD = 0.02
 
 
-def _depths_tried(question: GradientQuestion) -> tuple[int, ...]:
-    """The depths that are tried: those of DEPTHS below the one asked for, and that one, the deepest first."""
-    return (question.n_layers, *(n for n in reversed(DEPTHS) if n < question.n_layers))
-
-
 @experiment(GradientQuestion)
 def first_gradients(question: GradientQuestion) -> Iterator[ExperimentNews]:
     """One piece of news for each model that was drawn; the last one is complete."""
     curves: list[GradientCurve] = []
-    wanted = [(n, place) for n in _depths_tried(question) for place in PLACES]
+    depths = (question.n_layers, *(n for n in reversed(DEPTHS) if n < question.n_layers))
+    wanted = [(n, place) for n in depths for place in PLACES]
     n_total, n_done = question.n_draws * len(wanted), 0
     for n_layers, place in wanted:
         sums = torch.zeros(n_layers, dtype=torch.float64)
