@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from types import MappingProxyType
 
 from attnscope.cli.terminal import say
@@ -114,12 +115,6 @@ def _models() -> list[str]:
     return sorted(path.parent.name for path in resources_folder().glob("models/*/config.json"))
 
 
-def _presets() -> list[str]:
-    from attnscope.nn import PRESETS
-
-    return [*PRESETS]
-
-
 def _recipes() -> list[str]:
     return sorted(path.stem for path in resources_folder().glob("recipes/*.toml"))
 
@@ -130,41 +125,28 @@ def _shelf() -> list[str]:
     return [entry.short or entry.name for entry in shelf_entries()]
 
 
-def _labs() -> list[str]:
-    from attnscope.labs import LABS
-
-    return [*LABS]
-
-
-def _questions() -> list[str]:
-    from attnscope.questions import QUESTIONS
-
-    return [*QUESTIONS]
-
-
 def _studies() -> list[str]:
     from attnscope.studies.study import studies
 
     return [card.name for card in studies()]
 
 
-def _groups() -> list[str]:
-    from attnscope.cli.bench import NAMES
-
-    return [*NAMES]
+def _in(module: str, name: str) -> list[str]:
+    """The names that a module lists."""
+    return [*getattr(import_module(f"attnscope.{module}"), name)]
 
 
 _NAMES: MappingProxyType[tuple[str, str], Callable[[], Iterable[str]]] = MappingProxyType(
     {
         ("", "MODEL"): _models,
         ("", "PATH"): _models,
-        ("info", "MODEL"): lambda: [*_models(), *_presets()],
-        ("train", "RECIPE"): lambda: [*_recipes(), *_presets()],
+        ("info", "MODEL"): lambda: [*_models(), *_in("nn", "PRESETS")],
+        ("train", "RECIPE"): lambda: [*_recipes(), *_in("nn", "PRESETS")],
         ("get", "NAME"): _shelf,
-        ("lab", "NAME"): _labs,
-        ("ask", "NAME"): _questions,
+        ("lab", "NAME"): lambda: _in("labs", "LABS"),
+        ("ask", "NAME"): lambda: _in("questions", "QUESTIONS"),
         ("study", "NAME"): _studies,
-        ("bench", "GROUP"): _groups,
+        ("bench", "GROUP"): lambda: _in("cli.bench", "NAMES"),
     }
 )
 """What a metavar stands for, of one command or of all."""

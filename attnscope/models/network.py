@@ -29,6 +29,7 @@ From logits to what a model says, and how far two outputs lie apart:
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -37,7 +38,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from attnscope.errors import NotFiniteError
+from attnscope.errors import NotFiniteError, UserError
 from attnscope.models.inputs import Inputs
 from attnscope.nn import stop_if_unwanted
 from attnscope.nn.attention import Probe
@@ -133,6 +134,41 @@ class TokensById(Protocol):
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of some ids, without special tokens."""
+
+
+class NoTokens(ABC):
+    """The vocabulary of what has none: ids are places, and nothing can be told of them."""
+
+    kind = "none"
+
+    @abstractmethod
+    def missing(self, what: str) -> UserError:
+        """What is raised where it is asked for."""
+
+    def has(self, role: str) -> bool:
+        return False
+
+    @property
+    def begin_id(self) -> int:
+        raise self.missing("A token for the beginning")
+
+    @property
+    def end_id(self) -> int:
+        raise self.missing("A token for the end")
+
+    @property
+    def mask_id(self) -> int:
+        raise self.missing("A token for what is hidden")
+
+    @property
+    def entries(self) -> Entries:
+        raise self.missing("A vocabulary")
+
+    def token(self, id: int) -> Token:
+        raise self.missing("A vocabulary")
+
+    def decode(self, ids: Sequence[int]) -> str:
+        raise self.missing("A vocabulary")
 
 
 class Pass(Protocol):

@@ -32,7 +32,7 @@ from attnscope.models.checkpoint import (
 from attnscope.models.huggingface.library import find_huggingface
 from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
-from attnscope.models.network import HearIds
+from attnscope.models.network import HearIds, NoTokens
 from attnscope.models.own import OwnNetwork
 from attnscope.nn import ModelConfig
 from attnscope.nn.attention import Probe
@@ -53,7 +53,6 @@ from attnscope.records.models import (
 from attnscope.records.outputs import OutputKind
 from attnscope.records.sites import Site, require_heads
 from attnscope.records.tokens import Token, Tokens
-from attnscope.text.vocabulary import Vocabulary as Entries
 from attnscope.trace.record import SiteRecord, TraceProbe
 from attnscope.trace.store import is_trace_file
 from attnscope.trace.tensor_file import SAFE, refuse_foreign, require_regular_file
@@ -413,38 +412,14 @@ class RecordedNetwork:
         )
 
 
-class RecordedVocabulary:
-    """No vocabulary: ids are places, and nothing can be told of them."""
-
-    kind = "none"
+class RecordedVocabulary(NoTokens):
+    """The tokens of a recording, whose model is gone."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def has(self, role: str) -> bool:
-        return False
-
-    @property
-    def begin_id(self) -> int:
-        raise needs_model(self._name, "A token for the beginning")
-
-    @property
-    def end_id(self) -> int:
-        raise needs_model(self._name, "A token for the end")
-
-    @property
-    def mask_id(self) -> int:
-        raise needs_model(self._name, "A token for what is hidden")
-
-    @property
-    def entries(self) -> Entries:
-        raise needs_model(self._name, "A vocabulary")
-
-    def token(self, id: int) -> Token:
-        raise needs_model(self._name, "A vocabulary")
-
-    def decode(self, ids: Sequence[int]) -> str:
-        raise needs_model(self._name, "A vocabulary")
+    def missing(self, what: str) -> UserError:
+        return needs_model(self._name, what)
 
 
 class EmptyPass:

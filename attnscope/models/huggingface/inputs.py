@@ -38,12 +38,11 @@ from attnscope.errors import LoadError, UserError
 from attnscope.models.huggingface.config import SpecialIds, read_processor
 from attnscope.models.huggingface.tokenizer_files import HuggingFaceVocabulary
 from attnscope.models.inputs import MAX_FIRST, Inputs, begun, patch_tokens
-from attnscope.models.network import TokensById
+from attnscope.models.network import NoTokens, TokensById
 from attnscope.records.maps import Picture
 from attnscope.records.models import Form
 from attnscope.records.tokens import Token, Tokens, typed_segments
 from attnscope.text.pictures import read_picture
-from attnscope.text.vocabulary import Vocabulary as Entries
 from attnscope.trace.tensor_file import require_regular_file
 
 _BILINEAR, _N_FILTERS = 2, 6
@@ -326,30 +325,17 @@ class TextReader:
         return (self.vocabulary.begin_id,) if self.vocabulary.has("begin") else (0,)
 
 
-class PictureVocabulary:
+class PictureVocabulary(NoTokens):
     """The tokens of a vision model: patches, which have no text."""
 
     kind = "patches"
 
-    def has(self, role: str) -> bool:
-        return False
-
-    @property
-    def begin_id(self) -> int:
-        """There is none: raises UserError, as all these do."""
-        raise _no_token()
-
-    @property
-    def end_id(self) -> int:
-        raise _no_token()
-
-    @property
-    def mask_id(self) -> int:
-        raise _no_token()
-
-    @property
-    def entries(self) -> Entries:
-        raise _no_token()
+    def missing(self, what: str) -> UserError:
+        return UserError(
+            "A vision model has no special tokens.",
+            expected="a model that reads text",
+            action="Open a model that reads text for this.",
+        )
 
     def token(self, id: int) -> Token:
         return Token(id=id, piece=str(id))
@@ -419,14 +405,6 @@ def _prepared(text: str, changed: int, how: Preparation) -> Tensor:
 
 def _rows(ids: Sequence[int], device: torch.device, n_copies: int) -> Tensor:
     return torch.tensor([list(ids)], dtype=torch.int64, device=device).expand(n_copies, -1)
-
-
-def _no_token() -> UserError:
-    return UserError(
-        "A vision model has no special tokens.",
-        expected="a model that reads text",
-        action="Open a model that reads text for this.",
-    )
 
 
 def sizes_of(value: Any, default: int) -> tuple[int, int]:
