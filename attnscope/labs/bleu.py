@@ -32,7 +32,7 @@ from attnscope.labs.lab import (
     in_advance,
     needs_file,
 )
-from attnscope.records.charts import CellMap, Chart, Series
+from attnscope.records.charts import CellMap, Chart, Series, whiskers
 from attnscope.records.experiments import (
     NO_ANSWER,
     BleuFinding,
@@ -200,11 +200,6 @@ def _room(n: int) -> Series:
     return Series(name="", xs=np.array([0.5, n + 0.5]), ys=np.full(2, np.nan), has_label=False)
 
 
-def _whiskers(xs: Numbers, lows: Numbers, highs: Numbers) -> Series:
-    ends = np.stack([lows, highs], axis=1).ravel()
-    return Series(name="interval", xs=xs.repeat(2), ys=ends, colour=BLUE, style="whiskers", has_label=False)
-
-
 def _beside(shown: Scored) -> Chart:
     known = shown.found.score if shown.found is not None else None
     first, xs = np.array([1.0]), np.arange(2.0, len(PUBLISHED) + 2)
@@ -219,7 +214,7 @@ def _beside(shown: Scored) -> Chart:
         y_label="BLEU; published: newstest2014; bar: 95 % interval",
         series=(
             _room(len(PUBLISHED) + 1),
-            _whiskers(first, np.array([low]), np.array([high])),
+            whiskers(first, np.array([[low, high]]), BLUE),
             Series(name="here", xs=first, ys=np.array([value]), colour=BLUE, style="points", has_label=False),
             Series(name="en–fr", xs=xs, ys=french, colour=ORANGE, has_points=True),
             Series(name="en–de", xs=xs, ys=german, colour=PURPLE, has_points=True),
@@ -262,7 +257,7 @@ def _by_length(shown: Scored) -> Chart:
         y_label="BLEU; bars: 95 % intervals",
         series=(
             _room(len(xs)),
-            _whiskers(xs, low, high),
+            whiskers(xs, np.stack([low, high], axis=1), BLUE),
             Series(name="here", xs=xs, ys=value, colour=BLUE, has_points=True, has_label=False),
         ),
         y_range=(0.0, 100.0),

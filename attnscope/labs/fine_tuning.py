@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from attnscope.counting import plural
 from attnscope.fields import number, redraw
 from attnscope.labs.lab import BLUE, ORANGE, Lab, LabWords, asked, claimed, where_trained
-from attnscope.records.charts import CellMap, Chart, Series
+from attnscope.records.charts import CellMap, Chart, Series, whiskers
 from attnscope.records.experiments import NO_ANSWER, ExperimentAnswer, TuneFinding, TuneQuestion
 from attnscope.records.measures import student_t
 
@@ -201,15 +201,8 @@ def tune_charts(shown: Tuned) -> tuple[Chart, ...]:
         rows = shown.moved[way]
         if len(rows):
             mean, deviation = rows.mean(axis=0), rows.std(axis=0, ddof=1 if len(rows) > 1 else 0)
-            ends = np.stack([mean - deviation, mean + deviation], axis=1).ravel()
-            bars = Series(
-                name="deviation",
-                xs=xs.repeat(2),
-                ys=ends,
-                colour=COLOURS[way],
-                style="whiskers",
-                has_label=False,
-            )
+            ends = np.stack([mean - deviation, mean + deviation], axis=1)
+            bars = whiskers(xs, ends, COLOURS[way], "deviation")
             far += [bars, Series(name=WAYS[way], xs=xs, ys=mean, colour=COLOURS[way], has_points=True)]
     return (
         Chart(title="Best of n", x_label="n runs", y_label="expected accuracy, %", series=tuple(best)),

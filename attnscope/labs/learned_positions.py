@@ -20,7 +20,7 @@ from attnscope.counting import format_number, plural
 from attnscope.fields import number, one_of, redraw
 from attnscope.labs.lab import BLUE, ORANGE, Lab, LabWords, asked, claimed, in_advance, where_trained
 from attnscope.labs.modifications import MEASURES, STEPS, Measure, mean_and_ends
-from attnscope.records.charts import Chart, Series
+from attnscope.records.charts import Chart, Series, whiskers
 from attnscope.records.experiments import (
     NO_ANSWER,
     ExperimentAnswer,
@@ -183,7 +183,7 @@ def learned_charts(shown: Learned) -> tuple[Chart, ...]:
         Series(name=f"seed {k}", xs=xs, ys=np.array(pair), colour=BLUE, is_quiet=True, has_label=False)
         for k, pair in enumerate(zip(*shown.values, strict=False), start=1)
     ]
-    ends = np.clip(shown.stats[:, 1:], 0.0, 100.0 if is_bleu else np.inf).ravel()
+    ends = np.clip(shown.stats[:, 1:], 0.0, 100.0 if is_bleu else np.inf)
     published = np.array(shown.published)
     return (
         Chart(
@@ -193,9 +193,7 @@ def learned_charts(shown: Learned) -> tuple[Chart, ...]:
             series=(
                 room,
                 *seeds,
-                Series(
-                    name="interval", xs=xs.repeat(2), ys=ends, colour=BLUE, style="whiskers", has_label=False
-                ),
+                whiskers(xs, ends, BLUE),
                 _means("mean", shown.stats[:, 0], BLUE),
             ),
             notes=_notes(shown.stats[:, 0], 3),

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from attnscope.counting import format_number, listed, plural
 from attnscope.fields import number, one_of, redraw
 from attnscope.labs.lab import BLUE, OLIVE, ORANGE, PURPLE, Lab, LabWords, claimed, where_trained
-from attnscope.records.charts import Chart, Series
+from attnscope.records.charts import Chart, Series, whiskers
 from attnscope.records.experiments import (
     NO_ANSWER,
     ExperimentAnswer,
@@ -251,14 +251,7 @@ def modify_charts(shown: Modified) -> tuple[Chart, ...]:
     ends = np.clip(shown.ends, 0.0, 100.0 if choice.measure == "bleu" else np.inf)
     here = (
         level(shown.means[base]),
-        Series(
-            name="interval",
-            xs=xs.repeat(2),
-            ys=ends.ravel(),
-            colour=BLUE,
-            style="whiskers",
-            has_label=False,
-        ),
+        whiskers(xs, ends, BLUE),
         Series(name="here", xs=xs, ys=shown.means, colour=BLUE, style="points", has_label=False),
     )
     sources = [row.published.source if row.published is not None else "" for row in shown.rows]

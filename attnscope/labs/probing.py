@@ -32,7 +32,7 @@ from attnscope.labs.lab import (
     needs_file,
 )
 from attnscope.paths import resources_folder
-from attnscope.records.charts import Chart, Series
+from attnscope.records.charts import Chart, Series, whiskers
 from attnscope.records.experiments import (
     NO_ANSWER,
     ExperimentAnswer,
@@ -262,16 +262,9 @@ def _with_whiskers(
     values, lows, highs = (
         np.array([getattr(share, what) for share in shares] or [np.nan]) for what in ("value", "low", "high")
     )
-    ends = np.stack([lows, highs], axis=1).ravel()
+    ends = np.stack([lows, highs], axis=1)
     return (
-        Series(
-            name=f"{name}, 95 % interval",
-            xs=xs.repeat(2),
-            ys=ends,
-            colour=colour,
-            style="whiskers",
-            has_label=False,
-        ),
+        whiskers(xs, ends, colour, f"{name}, 95 % interval"),
         Series(name=name, xs=xs, ys=values, colour=colour, has_points=True, has_label=has_label),
     )
 

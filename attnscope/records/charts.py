@@ -48,6 +48,14 @@ class Series:
             raise ValueError(f"{len(self.labels)} labels for {len(self.xs)} points")
 
 
+def whiskers(
+    xs: NDArray[np.float64], ends: NDArray[np.float64], colour: int, name: str = "interval"
+) -> Series:
+    """An upright line at each x between its two `ends` [n, 2]; its name stands in tables only."""
+    ys = ends.ravel()
+    return Series(name=name, xs=xs.repeat(2), ys=ys, colour=colour, style="whiskers", has_label=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartField:
     """Counts behind the curves of a chart: `values` [n_bins, n_columns], coloured by their logarithms.
