@@ -35,7 +35,7 @@ from torch import Tensor
 
 from attnscope.errors import NotFiniteError
 from attnscope.nn import stop_if_unwanted
-from attnscope.nn.edits import Call, Edits, TensorGates
+from attnscope.nn.edits import Call, Edits, QuietProbe
 from attnscope.nn.masks import MaskRule
 from attnscope.nn.scores import ALL, ScoreRule, log_weights
 from attnscope.records.interventions import Interventions
@@ -187,7 +187,7 @@ PENDING_CELLS = 1_000_000
 """Sites with maps up to this size are put in order together after the pass: their cost is that of calls."""
 
 
-class GateProbe(TensorGates):
+class GateProbe(QuietProbe):
     """Multiplies head outputs by gates, applies edits, and records nothing.
 
     With `is_paired` the batch holds two copies of a text: the first is left alone, the second gated
@@ -203,8 +203,20 @@ class GateProbe(TensorGates):
         edits: Mapping[SiteKey, Edits] | None = None,
     ) -> None:
         check_heads(map(itemgetter(0), gates.values), sites)
-        found = {site.key: _gate_of(site, gates, is_paired) for site in sites} if gates else {}
-        super().__init__({key: gate for key, gate in found.items() if gate is not None}, edits)
+        self._edits = dict(edits or {})
+        self._gates: dict[SiteKey, Tensor] = {}
+        for site in sites if gates else ():
+            gate = _gate_of(site, gates, is_paired)
+            if gate is not None:
+                self._gates[site.key] = gate
+
+    def gate(self, site: SiteKey) -> Tensor | None:
+        """Multipliers [n_heads] or [2, n_heads], or None when every gate of the site is 1."""
+        return self._gates.get(site)
+
+    def edits(self, site: SiteKey) -> Edits | None:
+        """What is changed at the site, or None."""
+        return self._edits.get(site)
 
 
 class TraceProbe(GateProbe):
