@@ -331,10 +331,10 @@ def line(
     return _member(default, described)
 
 
-def file_line(*, title: str, tip: str, kinds: str, read: Callable[[str], object], most: int = 1000) -> Any:
+def file_line(*, tip: str, kinds: str, read: Callable[[str], object]) -> Any:
     """The path of a file, at first none; `read` raises UserError for one that it cannot read."""
     return _member(
-        "", FileName(title=title, tip=tip, kinds=kinds, read=read, most=most, form="the path of a file")
+        "", FileName(title="file", tip=tip, kinds=kinds, read=read, most=1000, form="the path of a file")
     )
 
 

@@ -87,9 +87,9 @@ def read_outside_text(
         ) from error
 
 
-def regular_size(path: Path, *, expected: str, what: str = "", action: str = _ACTION) -> int:
+def regular_size(path: Path, *, action: str = _ACTION) -> int:
     """The size of a regular file in bytes; raises LoadError as `open_outside` does."""
-    with open_outside(path, expected=expected, what=what, action=action) as stream:
+    with open_outside(path, expected="a regular file", action=action) as stream:
         return os.fstat(stream.fileno()).st_size
 
 

@@ -183,9 +183,7 @@ def raw_attention(trace: Trace, stack: Stack | None = None, layer: int | None = 
     )
 
 
-def influence_map(
-    method: str, levels: Sequence[StreamLevel], top: int, weights: Tensor, about: str = ""
-) -> InfluenceMap:
+def influence_map(method: str, levels: Sequence[StreamLevel], top: int, weights: Tensor) -> InfluenceMap:
     """The record of one level's influence; `weights` is [n_tokens, n_inputs]."""
     inputs = [level for level in levels[: top + 1] if not level.parts]
     return InfluenceMap(
@@ -194,7 +192,7 @@ def influence_map(
         keys=tuple(token for level in inputs for token in level.tokens),
         weights=weights.float().cpu().numpy(),
         n_source=len(inputs[0].tokens) if len(inputs) > 1 else 0,
-        about=about or levels[top].name,
+        about=levels[top].name,
     )
 
 

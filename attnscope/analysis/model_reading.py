@@ -27,9 +27,8 @@ from attnscope.analysis.watched_pass import (
     joined_parts,
     known_finite,
     last_read,
-    learned_numbers,
     norms_behind,
-    numbers_by_row,
+    numbers_in,
     numbers_of_text,
     predicting_tokens,
     routed,
@@ -357,13 +356,13 @@ class ModelReading:
             head=head,
             source_tokens=keys,
             target_tokens=queries,
-            h=numbers_by_row(asked[-1][1]),
-            s=numbers_by_row(torch.cat([state for state, _ in asked])[-n:]),
-            c=numbers_by_row(c),
-            joined=numbers_by_row(torch.cat(joined_parts)[-n:]),
-            t=numbers_by_row((c + torch.cat(sums)[-n:]).tanh()),
-            scores=numbers_by_row(scores),
-            weights=numbers_by_row(weights),
+            h=numbers_in(asked[-1][1]),
+            s=numbers_in(torch.cat([state for state, _ in asked])[-n:]),
+            c=numbers_in(c),
+            joined=numbers_in(torch.cat(joined_parts)[-n:]),
+            t=numbers_in((c + torch.cat(sums)[-n:]).tanh()),
+            scores=numbers_in(scores),
+            weights=numbers_in(weights),
             best=tuple(
                 tuple(
                     (self._network.vocabulary.token(int(id)).piece, float(one))
@@ -388,7 +387,7 @@ class ModelReading:
         head = self._asked_head()
         found = _learned_sites(self._model, head, RampScoring, "learned no span", "copy-spans")
         own = found[head.site_key]
-        spans = {key: learned_numbers(site.spans()) for key, site in found.items()}
+        spans = {key: numbers_in(site.spans()) for key, site in found.items()}
         return Spans(head=head, limit=own.span_limit, ramp=float(own.span_ramp), of_sites=spans)
 
     def open_offsets(self) -> OpenOffsets:
@@ -398,8 +397,8 @@ class ModelReading:
         p_open: dict[SiteKey, Numbers] = {}
         for key, site in found.items():
             with torch.no_grad():
-                masks[key] = learned_numbers(site.mask())
-                p = learned_numbers(open_probability(site.log_alpha()))
+                masks[key] = numbers_in(site.mask())
+                p = numbers_in(open_probability(site.log_alpha()))
             p_open[key] = np.concatenate([np.ones((len(p), 1)), p], axis=1)
         return OpenOffsets(head=head, masks=masks, p_open=p_open)
 

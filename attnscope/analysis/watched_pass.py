@@ -225,7 +225,7 @@ def last_read(module: nn.Module | None) -> Iterator[list[Numbers]]:
 
     def before(_: nn.Module, arguments: tuple[Any, ...]) -> None:
         if arguments:
-            kept.append(numbers_by_row(arguments[0].reshape(-1, arguments[0].shape[-1])))
+            kept.append(numbers_in(arguments[0].reshape(-1, arguments[0].shape[-1])))
 
     with nullcontext() if module is None else module.register_forward_pre_hook(before):
         yield kept
@@ -243,20 +243,14 @@ def found_weights(module: Transformer) -> Iterator[list[Tensor]]:
         yield kept
 
 
-def learned_numbers(tensor: Tensor) -> Numbers:
-    """What a model learned, float64."""
-    numbers: Numbers = exact(tensor.detach()).cpu().numpy()
-    return numbers
-
-
 def numbers_of_text(tensor: Tensor) -> Numbers:
     """What was computed for one text, float64, without the axis of the batch."""
     numbers: Numbers = exact(known_finite(tensor.detach()))[0].cpu().numpy()
     return numbers
 
 
-def numbers_by_row(tensor: Tensor) -> Numbers:
-    """What was computed row by row, float64; −inf where a mask forbids a score."""
+def numbers_in(tensor: Tensor) -> Numbers:
+    """What a model learned or computed, float64; −inf where a mask forbids a score."""
     numbers: Numbers = exact(tensor.detach()).cpu().numpy()
     return numbers
 

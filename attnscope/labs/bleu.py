@@ -72,7 +72,6 @@ class BleuChoice:
     """What is translated, and how; and the sentence that is looked at."""
 
     file: str = file_line(
-        title="file",
         tip="Pairs of your own: source, tab and translation on each line; lines with the same source are one "
         "sentence with several references. Empty: 60 English–French pairs that come with the program",
         kinds="Pairs (*.tsv *.txt)",

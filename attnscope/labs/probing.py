@@ -73,7 +73,6 @@ class ProbingChoice:
     """What is read, and how it is probed."""
 
     file: str = file_line(
-        title="file",
         tip="Sentences of your own with a label for each word: CoNLL-U, or lines of word/LABEL; one in four "
         "is held out. Empty: sentences of the task tagging, whose words can be noun or verb",
         kinds="Labelled words (*.conllu *.tsv *.txt)",

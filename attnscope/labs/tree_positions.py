@@ -117,7 +117,6 @@ class TreeChoice:
     """The sentence, the encoding, and the word that is looked at."""
 
     file: str = file_line(
-        title="file",
         tip="A CoNLL-U file with dependency trees; empty: the sample sentences",
         kinds="CoNLL-U (*.conllu *.conllu.gz)",
         read=open_sentences,

@@ -290,7 +290,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 def require_regular_file(path: Path) -> int:
     """The size of a regular file in bytes; raises LoadError for folders, pipes, devices and nothing."""
-    return regular_size(path, expected="a regular file", action="Choose the file itself.")
+    return regular_size(path, action="Choose the file itself.")
 
 
 def _read_header(data: bytes, path: Path) -> tuple[dict[str, object], int]:

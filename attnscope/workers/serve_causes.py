@@ -85,10 +85,7 @@ def attribute_output(request: AttributeOutput, desk: Desk) -> Iterator[Reply]:
 @works(PatchTexts)
 def patch_texts(request: PatchTexts, desk: Desk) -> Generator[Reply, None, None]:
     """One map of patches, made row by row."""
-    return _patch(request, desk.model)
-
-
-def _patch(request: PatchTexts, model: Model) -> Generator[Reply, None, None]:
+    model = desk.model
     yield PatchingNews(number=request.number, n_done=0, n_total=0)
     clean = read_logits(model, request.clean, request.target, request.gates)
     if len(clean) > MAX_PATCHED:
@@ -182,10 +179,9 @@ def show_influence(request: ShowInfluence, desk: Desk) -> Iterator[Reply]:
 def show_graph(request: ShowGraph, desk: Desk) -> Iterator[Reply]:
     """Attention as a graph from one output token to the inputs."""
     trace = _traced(request.trace, desk.views)
-    refusal = _RECURRENT if desk.model.info.body else ""
-    if refusal:
+    if desk.model.info.body:
         raise UserError(
-            f"There is no graph: {refusal}.", action="Look at the weights of the cross-attention."
+            f"There is no graph: {_RECURRENT}.", action="Look at the weights of the cross-attention."
         )
     graph = attention_graph(trace, request.position, threshold=request.threshold)
     yield GraphShown(number=request.number, position=request.position, graph=graph)

@@ -226,10 +226,7 @@ _TOKENS_PER_WORD = 1.5
 @works(MeasureCurves)
 def measure_curves(request: MeasureCurves, desk: Desk) -> Generator[Reply, None, None]:
     """One pass over all rankings that were asked for."""
-    return _measure(request, desk.model)
-
-
-def _measure(request: MeasureCurves, model: Model) -> Generator[Reply, None, None]:
+    model = desk.model
     yield CurvesNews(number=request.number, what="Reading texts")
     samples, name = samples_asked(model, request.source, request.path, request.max_texts)
     size = batch_size(model, samples)
@@ -350,10 +347,7 @@ MIN_HEADS = 2
 @works(CompareHeads)
 def compare_heads(request: CompareHeads, desk: Desk) -> Generator[Reply, None, None]:
     """One pass over texts, or over the trace that is shown."""
-    return _compare(request, desk.model, desk.views)
-
-
-def _compare(request: CompareHeads, model: Model, views: Views) -> Generator[Reply, None, None]:
+    model, views = desk.model, desk.views
     yield ComparingNews(number=request.number, n_done=0, n_total=0)
     if request.source == "shown":
         yield _shown(request, views)

@@ -175,10 +175,6 @@ _WAIT_S = 0.03
 @works(CompareTokenizers)
 def compare_tokenizers(request: CompareTokenizers, desk: Desk) -> Generator[Reply, None, None]:
     """One comparison; a training that is on its way when it is given up ends by itself and is forgotten."""
-    return _compare(request)
-
-
-def _compare(request: CompareTokenizers) -> Generator[Reply, None, None]:
     n_told = 0
     yield TokenizersNews(number=request.number, what="Reading the text")
     text, name, n_cut = yield from _read(request)

@@ -459,10 +459,7 @@ def show_inside(request: ShowInside, desk: Desk) -> Iterator[Reply]:
 @works(ShowWeights)
 def show_weights(request: ShowWeights, desk: Desk) -> Generator[Reply, None, None]:
     """One head: the singular values of both products, then the token pairs of each."""
-    return _read(request, desk.model)
-
-
-def _read(request: ShowWeights, model: Model) -> Generator[Reply, None, None]:
+    model = desk.model
     yield WeightsNews(number=request.number, n_done=0, n_total=0)
     for found in read_head_weights(model, request.head, request.top):
         if isinstance(found, PartsDone):

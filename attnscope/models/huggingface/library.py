@@ -198,7 +198,7 @@ def contained_file(folder: Path, name: str) -> Path:
         try:
             if path.resolve().is_relative_to(storage_root(folder)):
                 if path.exists():
-                    regular_size(path, expected="a regular file")
+                    regular_size(path)
                 return path
         except (OSError, RuntimeError):
             pass

@@ -552,14 +552,14 @@ class Attached(Protocol):
         """Give the model its own attention back."""
 
 
-def attach(model: Any, example: Example | None = None) -> Attached:
+def attach(model: Any) -> Attached:
     """Enter a model of the transformers library; raises UserError, by name, when it cannot be honoured.
 
-    `example` is a tiny input; without it one is made up. The model's weights and mode stay as they are.
+    The model's weights and mode stay as they are.
     """
     register()
     check_layout(model)
-    example = example_of(model) if example is None else example
+    example = example_of(model)
     switch = AttentionSwitch(model)
     with switch.at_reference():
         own = numbers_of(run_example(model, example), example)

@@ -567,7 +567,7 @@ def _read_backend(folder: Path, library: Any) -> ReadTokenizer:
         contained_file(folder, name)
     for other in folder.iterdir():  # the library opens whichever of them it knows
         if other.exists() and not other.is_dir():
-            regular_size(other, expected="a regular file")
+            regular_size(other)
     with library_faults(
         f"The tokenizer of {folder} cannot be built from {', '.join(older)}", kind="tokenizer", action=_ACTION
     ):
