@@ -367,7 +367,12 @@ def _bleu_metric(model: Model, samples: Sequence[Sample]) -> Metric:
             expected="a translation model, and texts with their translations",
             action="Choose another metric.",
         )
-    require_counter()
+    if all(len(_counter().tokenizer(right).split()) < _ORDER for _, right in pairs):
+        raise UserError(
+            "No translation has 4 words, and BLEU matches up to 4 in a row.",
+            expected="some longer texts",
+            action="Give others, or choose another metric.",
+        )
     sources = [source for source, _ in pairs]
 
     def count(gates: Gates) -> Iterator[Counts]:

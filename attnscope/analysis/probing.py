@@ -221,7 +221,7 @@ class ProbeTasks:
         self.labels = tuple(sorted(set(trained)))
         if len(self.labels) < 2 or not held_out.any():
             raise UserError(
-                f"{len(trained):,} words to learn from have {len(self.labels)} different labels, and "
+                f"{len(trained):,} words to learn from have {plural(len(self.labels), 'label')}, and "
                 f"{int(held_out.sum()):,} are held out.",
                 expected="2 labels or more, and sentences on both sides",
                 action="Read more sentences.",

@@ -113,6 +113,15 @@ def test_that_metrics_equal_a_slow_version(metric: str) -> None:
     assert found == pytest.approx(slow_metric(metric, model, gates), rel=1e-5)
 
 
+def test_that_bleu_of_texts_without_four_words_is_refused_and_not_0() -> None:
+    model = tiny_model("encoder-decoder")
+    short = [("the cat sat", "the cat sat"), ("a dog", "a cat")]
+    with pytest.raises(UserError, match="No translation has 4 words"):
+        pruning_curve(model, short, metric="bleu")
+    longer = [*short, ("the cat sat on", "the cat sat on")]
+    assert all(np.isfinite(point.value) for point in pruning_curve(model, longer, metric="bleu").points)
+
+
 def slow_metric(metric: str, model, gates: Gates) -> float:
     if metric == "bleu":
         written = [model.generate(example.source, gates) for example in EXAMPLES]

@@ -31,6 +31,7 @@ from attnscope.records import (
 from attnscope.viewmodels import Requests
 from attnscope.viewmodels.training import (
     Drawing,
+    RunCurves,
     RunRow,
     TrainingState,
     csv_of_table,
@@ -153,6 +154,20 @@ def test_that_runs_are_filtered_by_name_and_by_recipe_value(room: Room) -> None:
     room.runs.table.filter("n_layers=2 c")
     assert [row.summary.name for row in room.runs.table.rows] == ["cc"]
     assert room.runs.n_listed == 3
+
+
+def test_that_the_best_loss_of_the_run_in_training_is_never_above_its_last(room: Room) -> None:
+    """Its folder is read from time to time only; its curves are known here, step by step."""
+    room.list(summary("a", loss=1.0))
+    curves = RunCurves()
+    looks = (
+        Evaluated(step=step, loss=loss, accuracy=0.5) for step, loss in ((50, 0.75), (75, 0.5), (99, 0.625))
+    )
+    curves.add([started(), *steps(1, 100), *looks])
+    room.runs.set_own("/runs/a", curves, is_live=True)
+    (row,) = room.runs.table.rows
+    assert [row.cell(column) for column in ("last loss", "best loss")] == ["0.6250", "0.5000"]
+    assert row.summary.best_step == 75
 
 
 def test_that_unknown_losses_are_last_whichever_way_runs_are_sorted(room: Room) -> None:

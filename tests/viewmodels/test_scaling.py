@@ -75,6 +75,8 @@ def test_that_a_rough_law_is_that_of_least_squares_in_the_logarithms() -> None:
         ([100.0, 110.0, 120.0], [3.0, 2.0, 1.0]),
         ([1.0, 10.0, 100.0], [1.0, math.nan, 2.0]),
         ([0.0, 10.0, 100.0], [1.0, 1.0, 2.0]),
+        ([1.0, 10.0, 100.0], [3.1, 3.1, 3.1]),
+        ([7.0, 130.0, 900.0, 5e4], [3.1, 3.1, 3.1 + 1e-12, 3.1]),
     ],
 )
 def test_that_too_little_gives_no_law(xs: list[float], losses: list[float]) -> None:
@@ -95,6 +97,8 @@ def test_that_only_runs_that_made_all_their_steps_count() -> None:
     assert points.note == "3 unfinished left out"
     assert scaling_points(runs, "data").note == "no line: the runs are too similar"
     assert scaling_points(runs[:2], "data").note == "no line: 2 of 3 runs that it needs"
+    equal = [_run(f"r{n}", n, 3.1) for n in (4000, 1000, 16000)]
+    assert scaling_points(equal, "parameters").note == "no line: the losses are all equal"
 
 
 def test_that_charts_show_every_finished_run_by_name_and_the_law() -> None:

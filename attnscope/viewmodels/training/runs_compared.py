@@ -335,18 +335,28 @@ class ScalingPoints:
 
 
 def fit_power_law(xs: Sequence[float], losses: Sequence[float]) -> PowerLaw | None:
-    """The line of least squares through the logarithms; None for too few points or too little spread."""
+    """The line of least squares through the logarithms; None for too few points or too little spread.
+
+    Equal losses have no law: each exponent but 0 is wrong, and no share of their variance can be explained.
+    """
     points = [(x, y) for x, y in zip(xs, losses, strict=True) if x > 0 and y > 0 and math.isfinite(x * y)]
     sizes = {x for x, _ in points}
     if len(points) < MIN_POINTS or len(sizes) < MIN_POINTS or max(sizes) < MIN_SPREAD * min(sizes):
+        return None
+    if _are_equal([y for _, y in points]):
         return None
     log_x, log_y = np.log(np.array(points, np.float64)).T
     centred_x, centred_y = log_x - log_x.mean(), log_y - log_y.mean()
     slope = float(centred_x @ centred_y / (centred_x @ centred_x))
     rest = centred_y - slope * centred_x
     variance = float(centred_y @ centred_y)
-    r2 = 1.0 - float(rest @ rest) / variance if variance > 0 else 1.0
+    r2 = 1.0 - float(rest @ rest) / variance
     return PowerLaw(a=math.exp(log_y.mean() - slope * log_x.mean()), b=-slope, n=len(points), r2=r2)
+
+
+def _are_equal(losses: Sequence[float]) -> bool:
+    """Whether losses differ by no more than rounding."""
+    return max(losses) <= min(losses) * (1 + 1e-9)
 
 
 def scaling_points(runs: Sequence[RunSummary], scale: Scale) -> ScalingPoints:
@@ -362,7 +372,7 @@ def scaling_points(runs: Sequence[RunSummary], scale: Scale) -> ScalingPoints:
         xs=np.array(xs, np.float64),
         losses=np.array(losses, np.float64),
         law=law,
-        note=_note(xs, law, len(runs) - len(counted)),
+        note=_note(xs, losses, law, len(runs) - len(counted)),
     )
 
 
@@ -376,12 +386,13 @@ def _size(run: RunSummary, scale: Scale) -> float:
             return run.flops
 
 
-def _note(xs: Sequence[float], law: PowerLaw | None, n_left_out: int) -> str:
+def _note(xs: Sequence[float], losses: Sequence[float], law: PowerLaw | None, n_left_out: int) -> str:
     parts = []
     if law is None and len(xs) < MIN_POINTS:
         parts.append(f"no line: {len(xs)} of {MIN_POINTS} runs that it needs")
     elif law is None:
-        parts.append("no line: the runs are too similar")
+        alike = "the losses are all equal" if _are_equal(losses) else "the runs are too similar"
+        parts.append(f"no line: {alike}")
     if n_left_out:
         parts.append(f"{n_left_out} unfinished left out")
     return "; ".join(parts)

@@ -221,12 +221,16 @@ class OwnRun:
     def told(self, run: RunSummary) -> RunSummary:
         """What its folder says, with what is known better here."""
         losses, accuracy = self.curves.validation_loss.values, self.curves.last_accuracy
+        looks = zip(losses.tolist(), self.curves.validation_loss.steps.tolist(), strict=True)
+        best = min((look for look in looks if math.isfinite(look[0])), default=(run.best_loss, run.best_step))
         if not self.curves.last_step:
             return run
         return dataclasses.replace(
             run,
             step=self.curves.last_step,
             last_loss=float(losses[-1]) if len(losses) else run.last_loss,
+            best_loss=best[0],
+            best_step=int(best[1]),
             last_accuracy=accuracy if math.isfinite(accuracy) else run.last_accuracy,
             end="running" if self.is_live else run.end,
         )
