@@ -145,8 +145,9 @@ def _sentence(
     if n_known < len(SCHEMES):
         return claimed(CLAIM, choice.answer)
     able = [s for s in SCHEMES if within[s] < 0.5 and s != "learned"]
-    keep = [SCHEME_NAMES[s] for s in able if past[s] < 3 * max(within[s], 0.15)]
-    lose = [SCHEME_NAMES[s] for s in able if SCHEME_NAMES[s] not in keep]
+    named = SCHEME_NAMES | {"none": "no positions"}
+    keep = [named[s] for s in able if past[s] < 3 * max(within[s], 0.15)]
+    lose = [named[s] for s in able if named[s] not in keep]
     learned = f"Every model learned on {choice.n_trained} tokens. A learned table ends there; of the others"
     if not able:
         return f"{learned} none can do the task yet.{said_trained(choice.answer, n_steps)}"

@@ -309,6 +309,9 @@ def test_that_losses_are_averaged_within_and_past_the_trained_length() -> None:
     assert (numbers["learned"], numbers["loss of a guess, ln 16"]) == ("0.1 → nothing", "2.77")
     said = "ALiBi keeps it on longer texts; rotary loses it past the end. 1,000 steps each."
     assert shown.words.sentence.endswith(said)
+    blind = replace(finding, curves=tuple(replace(one, losses=(nan, 0.1, 3.0, 5.0)) for one in curves))
+    lost = replace(LONGER_TEXTS.example, answer=ExperimentAnswer(finding=blind, is_exact=True))
+    assert "ALiBi and no positions lose it past the end" in LONGER_TEXTS.resolve(lost).words.sentence
     unable = replace(finding, curves=tuple(replace(one, losses=(nan, 2.0, 2.0, 2.0)) for one in curves))
     none = replace(LONGER_TEXTS.example, answer=ExperimentAnswer(finding=unable, is_exact=True))
     assert "of the others none can do the task yet." in LONGER_TEXTS.resolve(none).words.sentence
