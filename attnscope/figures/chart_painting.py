@@ -5,7 +5,7 @@ Long curves are thinned to the smallest and largest value of each pixel column, 
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,27 +109,76 @@ class ChartLayout:
         return float(10.0**x) if self.is_log_x else x
 
 
-def paint_chart(painter: QPainter, rect: QRectF, chart: Chart, *, palette: Palette) -> ChartLayout:
-    """Draw one chart into `rect` and return where its data lies."""
+def paint_charts(
+    painter: QPainter, places: Iterable[QRectF], charts: Iterable[Chart], *, palette: Palette
+) -> tuple[ChartLayout, ...]:
+    """Draw charts, each in its place; plots of places below each other begin, and end, below each other."""
+    placed = list(zip(places, charts, strict=True))
+    lefts: dict[int, float] = {}
+    rights: dict[int, float] = {}
+    for rect, chart in placed:
+        plot, left, right = _placed(rect, chart).plot, round(rect.left()), round(rect.right())
+        lefts[left] = max(lefts.get(left, 0.0), plot.left() - rect.left())
+        rights[right] = max(rights.get(right, 0.0), rect.right() - plot.right())
+    return tuple(
+        paint_chart(
+            painter,
+            rect,
+            chart,
+            palette=palette,
+            beside=(lefts[round(rect.left())], rights[round(rect.right())]),
+        )
+        for rect, chart in placed
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Placed:
+    """Where a chart's plot and its unit lie, and what stands beside the plot."""
+
+    plot: QRectF
+    unit_at: QPointF
+    y_ticks: list[tuple[float, str]]
+    named: list[Series]
+    names_px: float
+
+
+def _placed(rect: QRectF, chart: Chart, beside: tuple[float, float] = (0.0, 0.0)) -> _Placed:
+    """The plot in `rect`, with at least `beside` of room at its left and right."""
     x_range, y_range = _x_range(chart), _y_range(chart)
     named = [s for s in chart.series if s.name and s.has_label and np.isfinite(s.ys).any()]
     wanted_px = max((text_width(_name(s)) for s in named), default=-6.0) + 14
     if chart.x_names:  # half of the last one stands right of its point
         wanted_px = max(wanted_px, text_width(chart.x_names[-1]) / 2 + 2)
-    names_px = min(max(_MAX_NAME_PX, rect.width() * _NAMES_SHARE), wanted_px)
+    names_px = max(beside[1], min(max(_MAX_NAME_PX, rect.width() * _NAMES_SHARE), wanted_px))
     unit_at = _unit_place(rect, chart)
     title_px = _TITLE_PX + unit_at.y() - rect.top()
     named_px = 0.0
     for _ in range(3):  # names make the plot lower, so perhaps the numbers beside it narrower
         high = max(20.0, rect.height() - title_px - type_px(_AXIS_PX) - named_px)
         y_ticks = ticks_apart(_y_ticks(chart, y_range, high), y_range, high)
-        ticks_px = max((text_width(text) for _, text in y_ticks), default=10.0) + 10
+        ticks_px = max(beside[0], max((text_width(text) for _, text in y_ticks), default=10.0) + 10)
         wide = max(20.0, rect.width() - ticks_px - names_px)
         plot = QRectF(rect.left() + ticks_px, rect.top() + title_px, wide, high)
         n_lines = name_lines(chart.x_names, wide / max(x_range[1] - x_range[0], 1e-9))
         if named_px >= names_high(chart.x_names, n_lines):
             break
         named_px = names_high(chart.x_names, n_lines)
+    return _Placed(plot=plot, unit_at=unit_at, y_ticks=y_ticks, named=named, names_px=names_px)
+
+
+def paint_chart(
+    painter: QPainter,
+    rect: QRectF,
+    chart: Chart,
+    *,
+    palette: Palette,
+    beside: tuple[float, float] = (0.0, 0.0),
+) -> ChartLayout:
+    """Draw one chart into `rect`, its plot at least `beside` from the sides; return where its data lies."""
+    x_range, y_range = _x_range(chart), _y_range(chart)
+    placed = _placed(rect, chart, beside)
+    plot, unit_at, y_ticks = placed.plot, placed.unit_at, placed.y_ticks
     if chart.is_geometric:
         x_range, y_range = equal_ranges(x_range, y_range, plot.width(), plot.height())
     layout = ChartLayout(plot=plot, x=x_range, y=y_range, is_log_y=chart.is_log_y, is_log_x=chart.is_log_x)
@@ -161,7 +210,7 @@ def paint_chart(painter: QPainter, rect: QRectF, chart: Chart, *, palette: Palet
             painter.drawText(box.adjusted(-40, -5, 40, 5), Qt.AlignmentFlag.AlignCenter, word)
     paint_marks(painter, plot, tuple(zip(places, (w for _, w in chart.marks), strict=True)), palette)
     painter.restore()
-    _paint_names(painter, layout, named, names_px, palette)
+    _paint_names(painter, layout, placed.named, placed.names_px, palette)
     if not any(np.isfinite(s.ys).any() for s in chart.series):
         painter.setPen(QColor(palette.muted))
         painter.drawText(plot, Qt.AlignmentFlag.AlignCenter, "no data yet")

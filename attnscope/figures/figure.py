@@ -186,7 +186,7 @@ class FigureOptions(PaperOptions, total=False):
     heads: Annotated[Sequence[HeadName], ()]
     other: Annotated[DrawnTrace | None, None]
     other_head: Annotated[HeadName | None, None]
-    names: Annotated[tuple[str, str], ("A", "B")]
+    names: Annotated[tuple[str, str], ("", "")]
     align: Annotated[Way, "pairs"]
     delta_end: Annotated[float, 0.0]
     stack: Annotated[Stack | None, None]
@@ -227,8 +227,9 @@ def figure(trace: DrawnTrace, view: str = "grid", **options: Unpack[FigureOption
     and models together.
 
     `difference` shows one head of this trace (A), of `other` (B), and B − A with the tokens aligned; `names`
-    label them. `other_head` is B's head where it differs, `align` how tokens are aligned (`pairs`, `pieces`,
-    `position`), `delta_end` the |Δ| at the ends of the colour scale, 0 for the largest.
+    label them, without any what tells them apart. `other_head` is B's head where it differs, `align` how
+    tokens are aligned (`pairs`, `pieces`, `position`), `delta_end` the |Δ| at the ends of the colour scale,
+    0 for the largest.
 
     Without `stack` the grid shows the first one; without a head, `head` and `lines` show the first.
     `blend` makes one map of heads (`mean`, `max`, `sum`), `over` the given ones (`selection`), those of the

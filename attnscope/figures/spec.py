@@ -359,6 +359,10 @@ class DrawnTrace(Protocol):
         """The sites of the model, in order."""
 
     @property
+    def source(self) -> Tokens:
+        """The text, or the first of two."""
+
+    @property
     def target(self) -> Tokens | None:
         """The second text, where there is one."""
 
@@ -385,11 +389,14 @@ class DrawnTrace(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherSide:
-    """What a head is compared with: `head` of another trace, None the same one; `names` are of both sides."""
+    """What a head is compared with: `head` of another trace, None the same one; `names` are of both sides.
+
+    Without names they are told apart by what differs.
+    """
 
     trace: DrawnTrace | None = None
     head: HeadName | None = None
-    names: tuple[str, str] = ("A", "B")
+    names: tuple[str, str] = ("", "")
     align: Way = "pairs"
     delta_end: float = 0.0
 

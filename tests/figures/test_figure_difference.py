@@ -3,6 +3,7 @@
 import csv
 import io
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ from attnscope.figures import (
     text_width,
 )
 from attnscope.figures.views import GAP, difference_codes, difference_layout, paint_difference
-from attnscope.records import NO_GATES, DifferenceGrid, HeadMap, HeadRef, Site
+from attnscope.records import NO_GATES, DifferenceGrid, HeadMap, HeadRef, Site, Tokens
 from attnscope.viewmodels.compare import align_tokens, compare_maps
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
@@ -143,9 +144,10 @@ class Fake:
     sites = (Site(stack="decoder", layer=1, n_heads=1, n_kv_heads=1),)
     gates = spec("grid").gates
     interventions = ()
+    target = None
 
-    def __init__(self, found: HeadMap) -> None:
-        self.found = found
+    def __init__(self, found: HeadMap, text: str = "") -> None:
+        self.found, self.source = found, Tokens(text=text, tokens=found.keys)
 
     def head_map(self, head: HeadRef) -> HeadMap:
         return self.found
@@ -158,6 +160,19 @@ def test_that_two_traces_make_a_figure_and_one_does_not() -> None:
     assert made.render("svg").startswith(b"<?xml")
     with pytest.raises(UserError, match="two traces"):
         figure(Fake(head_map(4, 4)), "difference", head=head)
+
+
+def test_that_sides_without_names_are_named_by_what_tells_them_apart() -> None:
+    def names(first: Fake, second: Fake, **more: Any) -> tuple[str, str]:
+        return figure(first, "difference", other=second, **more).spec.compared.names
+
+    small = head_map(4, 4)
+    cats, dogs, gated = Fake(small, "a cat"), Fake(small, "a dog"), Fake(small, "a cat")
+    gated.gates = NO_GATES.with_value(small.head, 0.0)
+    assert names(cats, dogs) == ("A · “a cat”", "B · “a dog”")
+    assert names(cats, gated) == ("A · untouched", f"B · {small.head.stack} {small.head.label} off")
+    assert names(cats, cats) == ("A", "B")
+    assert names(cats, dogs, names=("one", "two")) == ("one", "two")
 
 
 def grids(n_layers: int = 3, n_heads: int = 4) -> tuple[DifferenceGrid, ...]:

@@ -18,6 +18,7 @@ from attnscope.figures import (
     names_high,
     paint_cells,
     paint_chart,
+    paint_charts,
     parted,
     render,
     table_cells,
@@ -26,7 +27,7 @@ from attnscope.figures import (
 )
 from attnscope.figures.views import picture_places, row_sizes
 from attnscope.labs import LABS
-from attnscope.records import CellMap, Token
+from attnscope.records import CellMap, Chart, Series, Token
 
 LAB = LABS["Rank collapse"]
 
@@ -162,3 +163,19 @@ def test_that_panels_fill_rows_without_overlap_and_names_must_fit() -> None:
         assert not any(a.intersects(b) for k, a in enumerate(places) for b in places[k + 1 :])
     with pytest.raises(ValueError, match="names"):
         CellMap(title="", values=np.zeros((2, 2)), rows=("a",))
+
+
+def test_that_plots_below_each_other_begin_and_end_below_each_other() -> None:
+    xs = np.arange(5.0)
+    named = Chart(
+        title="named", series=(Series(name="a long name", xs=xs, ys=1000.0 * xs),), x_label="", y_label=""
+    )
+    bare = Chart(title="bare", series=(Series(name="", xs=xs, ys=xs),), x_label="", y_label="")
+    wide, left, right = QRectF(0, 0, 300, 140), QRectF(0, 150, 140, 140), QRectF(160, 150, 140, 140)
+    image = blank(LIGHT)
+    with QPainter(image) as painter:
+        alone = paint_chart(painter, left, bare, palette=LIGHT).plot
+        top, low, beside = paint_charts(painter, (wide, left, right), (named, bare, bare), palette=LIGHT)
+    assert top.plot.left() == low.plot.left() > alone.left()
+    assert top.plot.right() == beside.plot.right()
+    assert low.plot.right() == alone.right()

@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter
 
 from attnscope.counting import format_number
 from attnscope.figures.cells_painting import paint_cells
-from attnscope.figures.chart_painting import paint_chart
+from attnscope.figures.chart_painting import paint_charts
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, plain_piece, type_px
 from attnscope.figures.views.lab import LabFigure
@@ -54,10 +54,10 @@ class AnswerFigure(LabFigure):
         ]
         for cells in self.cells:
             paint_cells(painter, put.pop(0), cells, palette=palette)
-        for chart in self.charts:
-            paint_chart(painter, put.pop(0), chart, palette=palette)
-        for table in self.tables:
-            _paint_table(painter, put.pop(0), table, palette)
+        n_charts = len(self.charts)
+        paint_charts(painter, put[:n_charts], self.charts, palette=palette)
+        for table, place in zip(self.tables, put[n_charts:], strict=True):
+            _paint_table(painter, place, table, palette)
 
     def rows(self) -> Iterator[Iterable[str]]:
         yield from LabFigure.rows(self)

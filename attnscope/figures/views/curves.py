@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
-from attnscope.figures.chart_painting import paint_chart
+from attnscope.figures.chart_painting import paint_charts
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.words_and_numbers import exact_number_text, safe_cell
@@ -41,8 +41,7 @@ class CurvesFigure(FigureSpec):
 
     def paint(self, painter: QPainter, rect: QRectF, palette: Palette) -> None:
         inner = rect.adjusted(_MARGIN_PX, _MARGIN_PX, -_MARGIN_PX, -_MARGIN_PX)
-        for place, chart in zip(_places(inner, len(self.charts)), self.charts, strict=True):
-            paint_chart(painter, place, chart, palette=palette)
+        paint_charts(painter, _places(inner, len(self.charts)), self.charts, palette=palette)
 
     def natural_height(self, width: float) -> float:
         """So high that ticks stand apart and none leaves the page."""

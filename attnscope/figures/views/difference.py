@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ from attnscope.figures.raster import (
     image_size,
     scale_peaks,
 )
-from attnscope.figures.spec import FigureSpec, Wanted
+from attnscope.figures.spec import DrawnTrace, FigureSpec, Wanted
 from attnscope.figures.style import (
     LARGE_PX,
     NORMAL_PX,
@@ -57,10 +58,11 @@ from attnscope.figures.words_and_numbers import (
     token_arrays,
 )
 from attnscope.records.maps import BOTH, NEITHER, NOWHERE, ONLY_A, ONLY_B, Which, pooled_difference
-from attnscope.records.sites import check_heads, head_named
+from attnscope.records.sites import HeadRef, check_heads, head_named
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.compare.difference import WAYS, ComparedMaps, align_tokens, compare_maps
 from attnscope.viewmodels.maps.aspect import labelled
+from attnscope.viewmodels.session.changes import changes_words
 
 GAP = FIRST_COLOUR + 256
 
@@ -439,6 +441,24 @@ def _paint_bars(
     )
 
 
+def _side_names(*sides: tuple[DrawnTrace, HeadRef]) -> tuple[str, str]:
+    """What A and B are, naming only what tells them apart."""
+    is_one_text = len({trace.source.text for trace, _ in sides}) == 1
+    told = [
+        (
+            f"target “{trace.target.text}”" if is_one_text and trace.target else f"“{trace.source.text}”",
+            changes_words(trace.gates, trace.interventions),
+            f"{head.stack} {head.label}",
+        )
+        for trace, head in sides
+    ]
+    differ = [len(set(both)) > 1 for both in zip(*told, strict=True)]
+    first, second = (
+        " · ".join((letter, *compress(words, differ))) for letter, words in zip("AB", told, strict=True)
+    )
+    return first, second
+
+
 _ALLOWED_BY = {BOTH: "both", NEITHER: "neither", ONLY_A: "A", ONLY_B: "B", NOWHERE: "no such cell"}
 
 
@@ -478,8 +498,10 @@ class DifferenceFigure(FigureSpec):
             align_tokens(first.queries, second.queries, side.align),
             align_tokens(first.keys, second.keys, side.align),
         )
+        is_named = any(side.names)
+        names = side.names if is_named else _side_names((wanted.trace, wanted.head), (side.trace, other))
         compared = compare_maps(
-            first, second, *axes, names=side.names, limit=side.delta_end, row_names=wanted.rows
+            first, second, *axes, names=names, limit=side.delta_end, row_names=wanted.rows
         )
         return cls(compared=compared, **page)
 

@@ -10,7 +10,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
 from attnscope.figures.cells_painting import paint_cells
-from attnscope.figures.chart_painting import paint_chart
+from attnscope.figures.chart_painting import paint_charts
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.views.curves import CHART_HEADER, chart_arrays, chart_rows, is_whole_chart
@@ -41,11 +41,10 @@ class LabFigure(FigureSpec):
     def paint(self, painter: QPainter, rect: QRectF, palette: Palette) -> None:
         inner = rect.adjusted(_MARGIN_PX, _MARGIN_PX, -_MARGIN_PX, -_MARGIN_PX)
         n_maps = len(self.cells)
-        for k, place in enumerate(picture_places(inner, n_maps + len(self.charts), n_maps=n_maps)):
-            if k < n_maps:
-                paint_cells(painter, place, self.cells[k], palette=palette)
-            else:
-                paint_chart(painter, place, self.charts[k - n_maps], palette=palette)
+        places = picture_places(inner, n_maps + len(self.charts), n_maps=n_maps)
+        for place, cells in zip(places, self.cells, strict=False):
+            paint_cells(painter, place, cells, palette=palette)
+        paint_charts(painter, places[n_maps:], self.charts, palette=palette)
 
     def name_parts(self) -> list[str]:
         return [self.title]

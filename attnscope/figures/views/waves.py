@@ -10,7 +10,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
 from attnscope.errors import UserError
-from attnscope.figures.chart_painting import paint_chart
+from attnscope.figures.chart_painting import paint_charts
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.words_and_numbers import exact_number_text, safe_cell
@@ -76,9 +76,11 @@ class WavesFigure(FigureSpec):
         inner = rect.adjusted(_MARGIN_PX, _MARGIN_PX, -_MARGIN_PX, -_MARGIN_PX)
         n = len(self.positions)
         height = (inner.height() - (n - 1) * _GAP_PX) / max(1, n)
-        for i, chart in enumerate(self.charts()):
-            place = QRectF(inner.left(), inner.top() + i * (height + _GAP_PX), inner.width(), height)
-            paint_chart(painter, place, chart, palette=palette)
+        places = [
+            QRectF(inner.left(), inner.top() + i * (height + _GAP_PX), inner.width(), height)
+            for i in range(n)
+        ]
+        paint_charts(painter, places, self.charts(), palette=palette)
 
     def natural_height(self, width: float) -> float:
         n = len(self.positions)

@@ -163,6 +163,10 @@ class _ShownTrace:
         return tuple(grid.site for grid in self.traced.grids)
 
     @property
+    def source(self) -> Tokens:
+        return self.traced.source
+
+    @property
     def target(self) -> Tokens | None:
         return self.traced.target
 
