@@ -327,6 +327,7 @@ class ChartPanel(Dressed):
     def fit_room(self) -> None:
         """The names at the lines take no more than a share of a narrow chart."""
         self.plot.set_label_px(round(min(type_px(self._names_px), _NAMES_SHARE * self.width())))
+        self.caption.setMinimumWidth(round(type_px(16)))  # to be pointed at, where only … has room
 
     def _on_moved(self, x: float) -> None:
         self.hover_text.emit(self.plot.sentence(x))

@@ -287,6 +287,14 @@ class FlowRow(QLayout):
         ]
 
 
+def in_one(layout: QLayout) -> QWidget:
+    """A layout as one widget, to be hidden and shown."""
+    whole = QWidget()
+    whole.setLayout(layout)
+    layout.setContentsMargins(0, 0, 0, 0)
+    return whole
+
+
 def together(*widgets: QWidget, spacing: int = 4) -> QWidget:
     """Widgets that stay beside each other in one line of a FlowRow."""
     group = QWidget()

@@ -228,15 +228,8 @@ def zoom_factor(wheel_delta: int) -> float:
     return float(1.25 ** (wheel_delta / 120))
 
 
-_STAGE_SHARE, _MOST_SHARE, _CELL_SHARE = 0.025, 0.045, 0.16
-"""The height of labels on a stage: least and most of the window's height, and between them of a cell's."""
-
-
-def stage_factor(widget: QWidget, cell_px: float = 0.0) -> float:
-    """How large type is on a stage: 2.5 % of the window's height at least, more beside large cells."""
-    height = widget.window().height()
-    label_px = max(_STAGE_SHARE * height, min(_CELL_SHARE * cell_px, _MOST_SHARE * height))
-    return max(type_px(1.0), math.ceil(label_px) / SMALL_PX)
+_MOST_SHARE, _CELL_SHARE = 0.045, 0.16
+"""The height of labels beside large cells on a stage: at most of the window's height, and of a cell's."""
 
 
 class MapWidget(Dressed):
@@ -285,13 +278,14 @@ class MapWidget(Dressed):
             paint_veil(painter, part, self.theme)
 
     def set_on_stage(self, is_on_stage: bool) -> None:
-        """Write labels so large that they are read from the back of a room."""
+        """Let labels grow with the cells, beyond what all type has while presenting."""
         self._is_on_stage = is_on_stage
         self.update()
 
     def type_factor(self, cell_px: float = 0.0) -> float:
-        """How large type is: on a stage at least 2.5 % of the window's height, more beside large cells."""
-        return stage_factor(self, cell_px) if self._is_on_stage else type_px(1.0)
+        """How large type is: on a stage larger beside large cells."""
+        label_px = min(_CELL_SHARE * cell_px, _MOST_SHARE * self.window().height())
+        return max(type_px(1.0), math.ceil(label_px) / SMALL_PX if self._is_on_stage else 0.0)
 
     def set_style(self, style: MapStyle) -> None:
         """Draw with this colour map and scale."""

@@ -1,6 +1,7 @@
 """The look of the window from one palette: Qt's own palette, a style sheet for the rest, and icons."""
 
 import dataclasses
+import math
 import re
 import weakref
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from shiboken6 import isValid
 
 from attnscope.figures.colours import DARK, LIGHT, PROJECTOR, Palette
-from attnscope.figures.style import NORMAL_PX, font, set_type_factor, type_px
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, set_type_factor, type_px
 from attnscope.paths import resources_folder
 from attnscope.viewmodels.view_state import Theme
 
@@ -41,6 +42,12 @@ def palette_for(theme: Theme, size_percent: int = 100) -> Palette:
     """The palette of a theme, with type at a size; `system` asks the desktop."""
     found = _palette_of(theme)
     return dataclasses.replace(found, type_factor=found.type_factor * size_percent / 100)
+
+
+def on_stage(palette: Palette, height_px: int) -> Palette:
+    """The palette with type that is read from the back of a room: 2.5 % of a window's height at least."""
+    least = math.ceil(STAGE_SHARE * height_px) / SMALL_PX
+    return dataclasses.replace(palette, type_factor=max(palette.type_factor, least))
 
 
 def _palette_of(theme: Theme) -> Palette:
@@ -208,6 +215,8 @@ _NAMES = (
     "warning", "error", "line", "grid", "no_data",
 )  # fmt: skip
 
+STAGE_SHARE = 0.025
+"""The height of the smallest type while presenting, of the window's height."""
 _THEME = "theme"
 """The property of a dressed widget that holds its palette."""
 _LENGTH = re.compile(r"\b(1[0-9]|[2-9][0-9])px")

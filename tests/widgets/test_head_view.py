@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import pytest
 from figure_samples import head_map
-from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtCore import QPoint, QPointF, QRect, Qt
 from pytestqt.qtbot import QtBot
 
-from attnscope.figures import DARK, MapStyle
+from attnscope.figures import AXIS_LINE_PX, DARK, MapStyle, text_width
 from attnscope.widgets import apply_theme
 from attnscope.widgets.explore import HeadView
 
@@ -127,3 +127,15 @@ def test_that_a_map_with_fewer_tokens_forgets_the_cell(view: HeadView, qtbot: Qt
     view.set_map(None)
     view.grab()
     qtbot.keyClick(view, Qt.Key.Key_Down)
+
+
+def test_that_a_map_without_a_title_names_its_axes_too(view: HeadView) -> None:
+    view.set_compact(True)
+    layout = view.layout_now()
+    assert layout is not None
+    left, top = layout.cells.left() - layout.row_width, layout.cells.top() - 2 * AXIS_LINE_PX
+    assert layout.row_width >= text_width("Query")
+    assert top >= 0
+    corner = view.grab(QRect(int(left), int(top), int(layout.row_width), int(2 * AXIS_LINE_PX) - 2)).toImage()
+    colours = {corner.pixel(x, y) for x in range(corner.width()) for y in range(corner.height())}
+    assert len(colours) > 4, "nothing is written in the corner"

@@ -9,17 +9,7 @@ from PySide6.QtGui import QFontMetricsF
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, states_of
 
-from attnscope.figures import (
-    NORMAL_PX,
-    ROW_HEADER_PX,
-    SMALL_PX,
-    GridLayout,
-    font,
-    text_width,
-    type_at,
-    type_px,
-    widest,
-)
+from attnscope.figures import NORMAL_PX, ROW_HEADER_PX, SMALL_PX, font, type_at, type_px, widest
 from attnscope.paths import resources_folder
 from attnscope.records import InsideShown, ShowInside
 from attnscope.settings import Settings
@@ -68,12 +58,11 @@ def test_that_the_head_of_a_lecture_has_the_room_and_the_grid_stands_above_the_a
     qtbot: QtBot, window: MainWindow
 ) -> None:
     explore = window.pages.explore
-    head = explore.head_panel.heatmap
     qtbot.wait(20)
-    before = min(head.width(), head.height())
+    before = side_of_map(window)
     window.actions_by_name["present"].trigger()
     assert window.workspace._session.notices.shown is not None
-    qtbot.waitUntil(lambda: min(head.width(), head.height()) > 1.2 * before, timeout=2000)
+    qtbot.waitUntil(lambda: side_of_map(window) > 1.2 * before, timeout=2000)
     assert window.focusWidget() is explore.grid_panel.grid
     grid, answers = explore.grid_panel, explore.answers
     assert grid.geometry().bottom() <= answers.geometry().top()
@@ -192,7 +181,6 @@ def test_that_labels_are_read_from_the_back_of_a_room_and_grow_with_the_cells(
     assert large.row_width > 1.5 * min(small.row_width, 54)
     with type_at(head.heatmap.type_factor()):
         assert large.row_width >= widest(head.heatmap.shown.queries)
-    assert type_px(1.0) == 1.0  # elsewhere type is as before
 
 
 def side_of_map(window: MainWindow) -> float:
@@ -281,32 +269,23 @@ def test_that_no_name_of_a_measure_is_cut(qtbot: QtBot, factor: float) -> None:
         assert all(face.horizontalAdvance(kind.name) <= names_px() for kind in MEASURES)
 
 
-@pytest.mark.parametrize("size", [(1280, 800), (1920, 1080)])
-def test_that_labels_of_all_heads_grow_on_a_stage_as_far_as_the_maps_keep_their_size(
-    qtbot: QtBot, window: MainWindow, size: tuple[int, int]
-) -> None:
-    grid = window.pages.explore.grid_panel.grid
-    window.resize(*size)
+@pytest.mark.parametrize("theme", ["light", "projector"])
+def test_that_all_type_follows_the_window_while_presenting(qtbot: QtBot, theme: str) -> None:
+    window = MainWindow(states_of(Desk().open().session), Settings(theme=theme))
+    qtbot.addWidget(window)
+    window.resize(1280, 800)
+    window.show()
+    output, grid = window.pages.explore.output, window.pages.explore.grid_panel.grid
+    before = output.fontInfo().pixelSize(), type_px(1.0), grid.layout_now().area.left()
     window.actions_by_name["present"].trigger()
-    qtbot.waitUntil(lambda: window.height() == size[1], timeout=2000)
-    stage = grid.layout_now()
-    grid.set_on_stage(False)
-    desk = grid.layout_now()
-    assert grown(stage, desk) > 1.6  # 18 px and more, where a desk has 11
-    assert stage.box_width >= 0.85 * desk.box_width
-    with type_at(grown(stage, desk)):
-        assert not stage.label_px or text_width("L0H1") <= stage.box_width
-    grid.set_on_stage(True)
-    grid.resize(200, 170)  # no room for large labels
-    small = grid.layout_now()
-    grid.set_on_stage(False)
-    assert small.box_width >= 0.85 * grid.layout_now().box_width
-    assert grown(small, desk) < grown(stage, desk)
-
-
-def grown(stage: GridLayout, desk: GridLayout) -> float:
-    """How many times larger type is: the names of layers have so much more room."""
-    return 1.0 + (stage.area.left() - desk.area.left()) / ROW_HEADER_PX
+    for size in ((1280, 800), (1920, 1080)):
+        window.resize(*size)
+        qtbot.waitUntil(lambda wanted=size: (window.width(), window.height()) == wanted, timeout=2000)
+        assert SMALL_PX * type_px(1.0) >= 0.025 * size[1]
+        assert output.fontInfo().pixelSize() == round(NORMAL_PX * type_px(1.0))
+        assert grid.layout_now().area.left() >= ROW_HEADER_PX * type_px(1.0)
+    window.actions_by_name["dismiss"].trigger()
+    assert (output.fontInfo().pixelSize(), type_px(1.0), grid.layout_now().area.left()) == before
 
 
 @pytest.mark.parametrize("tab", ["Layers", "Across", "Causes", "Ask"])

@@ -758,7 +758,7 @@ def test_that_a_task_is_asked_for_no_data_and_a_text_is_needed_to_start(qtbot: Q
     desk.page.show()
     assert desk.state.recipe.name == "reverse"
     assert not field.isEnabled()
-    assert "Generates its own data" in field.placeholderText()
+    assert "Makes its own data" in field.placeholderText()
     desk.state.recipe.edit('[data]\nkind = "text"\n')
     assert field.isEnabled()
     assert not desk.state.can_start

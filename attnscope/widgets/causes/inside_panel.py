@@ -1,20 +1,19 @@
 """Inside one head: the steps, the query that is looked at, and the picture."""
 
-from contextlib import AbstractContextManager
 from types import MappingProxyType
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QColor, QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QButtonGroup, QFrame, QToolButton, QWidget
 
-from attnscope.figures.style import NORMAL_PX, isolated, plain_piece, text_width, type_at, type_px
+from attnscope.figures.style import NORMAL_PX, isolated, plain_piece, text_width, type_px
 from attnscope.figures.views.inside import InsideLayout, InsidePart, InsidePlace, inside_layout, paint_inside
 from attnscope.viewmodels.causes.inside import STEP_TIPS, STEPS, InsideState, Step, queries_of
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Cell, Highlight, ViewState
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, tool_button, watch_seen, when, when_seen
-from attnscope.widgets.map_widget import paint_focus, paint_placeholder, paint_veil, stage_factor
+from attnscope.widgets.map_widget import paint_focus, paint_placeholder, paint_veil
 from attnscope.widgets.theme import Dressed, Dressing
 
 # The picture of one head's inside: rows scroll, what is under the cursor is written out.
@@ -39,7 +38,7 @@ class InsideView(Dressing, QAbstractScrollArea):
     def __init__(self, state: InsideState) -> None:
         super().__init__()
         self._state = state
-        self._is_stale = self._is_on_stage = False
+        self._is_stale = False
         self._place = _NOWHERE
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -59,14 +58,6 @@ class InsideView(Dressing, QAbstractScrollArea):
         """Dim the picture while newer numbers are on their way."""
         self._is_stale = is_stale
         self.viewport().update()
-
-    def set_on_stage(self, is_on_stage: bool) -> None:
-        """Write so large that it is read from the back of a room; columns of other steps give way."""
-        self._is_on_stage = is_on_stage
-        self.fit_room()
-
-    def _type(self) -> AbstractContextManager[None]:
-        return type_at(stage_factor(self) if self._is_on_stage else type_px(1.0))
 
     @property
     def is_pointing(self) -> bool:
@@ -88,11 +79,10 @@ class InsideView(Dressing, QAbstractScrollArea):
         if inside is None:
             return None
         offset = float(self.verticalScrollBar().value())
-        with self._type():
-            return inside_layout(self._room(), inside, step=self._state.step, offset_px=offset)
+        return inside_layout(self._room(), inside, step=self._state.step, offset_px=offset)
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        with self._type(), QPainter(self.viewport()) as painter:
+        with QPainter(self.viewport()) as painter:
             room = self._room()
             painter.fillRect(room, QColor(self.theme.background))
             state, layout = self._state, self.layout_now()

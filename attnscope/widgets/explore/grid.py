@@ -24,7 +24,7 @@ from attnscope.counting import plural, short_number
 from attnscope.figures.colours import Palette, ramp_colour
 from attnscope.figures.grid_painting import MAX_ZOOM, GridLayout, GridMarks, grid_layout, paint_grid
 from attnscope.figures.raster import ImageCache
-from attnscope.figures.style import SMALL_PX, font, plain_piece, query_words, text_width, type_at, type_px
+from attnscope.figures.style import SMALL_PX, font, plain_piece, query_words, text_width, type_px
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import Gates, HeadRef, Stack, row_labels, written_after
 from attnscope.viewmodels.heads.marks import OFF, TintState
@@ -385,8 +385,6 @@ def paint_switch(painter: QPainter, rect: QRectF, *, is_off: bool, is_hot: bool,
 
 
 _SETTLE_MS = 80
-_KEPT_ON_STAGE = 0.85
-"""So much of their width thumbnails keep where their labels grow."""
 
 _NO_TEXT = (
     "No attention yet",
@@ -537,9 +535,8 @@ class GridView(MapWidget):
 
     def _layout(self, zoom: float, offset: QPointF | None = None) -> GridLayout:
         """Where everything would lie at a zoom, moved by so much."""
-        with type_at(self._label_type()):
-            room = _room(QRectF(self.rect()), self._grids, self._most_px)
-            return grid_layout(room, self._grids, zoom=zoom, offset=offset)
+        room = _room(QRectF(self.rect()), self._grids, self._most_px)
+        return grid_layout(room, self._grids, zoom=zoom, offset=offset)
 
     def sizeHint(self) -> QSize:
         return QSize(480, 420)
@@ -547,19 +544,18 @@ class GridView(MapWidget):
     def paint_shown(self, painter: QPainter, room: QRectF) -> bool:
         if not self._grids:
             return False
-        with type_at(self._label_type()):
-            layout = paint_grid(
-                painter,
-                _room(room, self._grids, self._most_px),
-                self._grids,
-                style=self._style,
-                palette=self.theme,
-                marks=self._marks,
-                zoom=self.seen.zoom,
-                offset=None if self.seen.zoom == 1.0 else self.seen.offset,
-                cache=self._cache,
-                is_rough=self._settling.isActive(),
-            )
+        layout = paint_grid(
+            painter,
+            _room(room, self._grids, self._most_px),
+            self._grids,
+            style=self._style,
+            palette=self.theme,
+            marks=self._marks,
+            zoom=self.seen.zoom,
+            offset=None if self.seen.zoom == 1.0 else self.seen.offset,
+            cache=self._cache,
+            is_rough=self._settling.isActive(),
+        )
         self._paint_switch(painter, layout)
         if self._is_stale:
             self.veil(painter, layout.area)
@@ -632,23 +628,6 @@ class GridView(MapWidget):
 
     def fit_room(self) -> None:
         self.seen.limit()
-
-    def _label_type(self) -> float:
-        """How large type is: on a stage as large as leaves maps nearly their size and labels whole."""
-        least = type_px(1.0)
-        if not self._is_on_stage or not self._grids:
-            return least
-        desk = grid_layout(QRectF(self.rect()), self._grids)
-        for label_px in range(
-            round(SMALL_PX * self.type_factor(desk.box_width)), round(SMALL_PX * least), -1
-        ):
-            with type_at(label_px / SMALL_PX):
-                stage = grid_layout(QRectF(self.rect()), self._grids)
-                labels = max(text_width(head.label) for heads in stage.rows for head in heads[-1:])
-            is_whole = not stage.label_px or labels < stage.box_width  # else layers and columns are named
-            if is_whole and stage.box_width >= _KEPT_ON_STAGE * desk.box_width:
-                return label_px / SMALL_PX
-        return least
 
     def _hover(self, head: HeadRef | None, *, is_on_switch: bool = False) -> None:
         is_new, roles = head != self._marks.hovered, self._marks.roles

@@ -88,7 +88,7 @@ class HeadView(CellMapWidget[HeadMap]):
         self.update()
 
     def set_compact(self, is_compact: bool) -> None:
-        """Leave the title and the names of the axes out, where a low panel needs its height for the cells."""
+        """Leave the title out, where a low panel needs its height for the cells."""
         self._is_compact = is_compact
         self.update()
 
@@ -120,6 +120,7 @@ class HeadView(CellMapWidget[HeadMap]):
             view=self._view,
             has_title=not self._is_compact,
             is_compact=self._is_compact,
+            has_corner=True,
             names=axis_names(shown.queries, self._style),
         )
 
@@ -165,6 +166,7 @@ class HeadView(CellMapWidget[HeadMap]):
                 highlight=self._cell or self._highlight,
                 has_title=not self._is_compact,
                 is_compact=self._is_compact,
+                named=(True, True),
                 cache=self._cache,
                 not_allowed_words="ruled out" if self._knocked_out else "not allowed",
             )

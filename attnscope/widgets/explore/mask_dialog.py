@@ -39,7 +39,7 @@ from attnscope.viewmodels.session.changes import stack_to_mask
 from attnscope.viewmodels.session.masking import GRAPHS, PRESETS, Cell, Graph, MaskState, Preset, graph_text
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.dialogs import open_one
-from attnscope.widgets.form_parts import column, inset_text, row
+from attnscope.widgets.form_parts import column, inset_text, row, scrolled_column
 from attnscope.widgets.labels import PlainLabel, ground, named, plain_tooltip, push_button, tool_button, when
 from attnscope.widgets.map_widget import ARROWS
 from attnscope.widgets.theme import Dressed, Dressing
@@ -319,20 +319,16 @@ class MaskDialog(Dressing, QDialog):
         self.invert_button = tool_button("Invert", "Invert the mask")
         self.invert_button.setToolTip("Allowed cells become not allowed, and vice versa")
         self.invert_button.clicked.connect(lambda _checked=False: self.state.invert())
-        layout = column(
-            PlainLabel("Attention mask", "large"),
-            self.scope,
-            6,
-            PlainLabel("Presets", "section"),
-            self._build_presets(),
-            6,
-            PlainLabel("Painting", "section"),
-            row(self.symmetric, None, self.invert_button),
-            6,
-            on=side,
-            margins=12,
-            spacing=6,
-        )
+        layout = scrolled_column(side, spacing=6)
+        layout.addWidget(PlainLabel("Attention mask", "large"))
+        layout.addWidget(self.scope)
+        layout.addSpacing(6)
+        layout.addWidget(PlainLabel("Presets", "section"))
+        layout.addLayout(self._build_presets())
+        layout.addSpacing(6)
+        layout.addWidget(PlainLabel("Painting", "section"))
+        layout.addLayout(row(self.symmetric, None, self.invert_button))
+        layout.addSpacing(6)
         self._build_edges(layout)
         self.undo_button, self.redo_button = QPushButton("Undo"), QPushButton("Redo")
         self.undo_button.clicked.connect(lambda _checked=False: self._session.undo())

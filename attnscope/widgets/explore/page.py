@@ -449,7 +449,7 @@ class ExplorePage(Dressed):
         self.text_bar.set_room("fields" if is_stage else "low" if is_arranged else "all")
         has_moved = self._presented.switch(is_arranged, self._layout, self._column)
         head, heads = self.head_panel, self.grid_panel.grid
-        for picture in (head.heatmap, head.lines, head.inside.picture, heads):
+        for picture in (head.heatmap, head.lines):
             picture.set_on_stage(is_stage)
         if is_stage and not self._was_stage and self.isVisible():
             heads.setFocus()  # the keys of a lecture are the grid's
@@ -476,7 +476,8 @@ class ExplorePage(Dressed):
         self._left.setVisible(not is_all)
         self.ask.enlarge_button.setVisible(not is_all)
         self.aspect_bar.setVisible(not is_all and not self._view.hides("texts"))
-        top = self._layout if is_all or self._presented.is_on else self._column
+        is_wide_answer = self._is_answer_large and self._view.is_presenting
+        top = self._layout if is_all or self._presented.is_on or is_wide_answer else self._column
         if top.indexOf(self.bars) < 0:
             top.insertWidget(0, self.bars)
             self.bars.show()

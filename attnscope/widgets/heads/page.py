@@ -44,7 +44,7 @@ from attnscope.viewmodels.heads.state import HEAD_COLUMN, ROLE_COLUMN, SPECIAL_N
 from attnscope.viewmodels.session.head_measures import cell_tip, estimate_text
 from attnscope.viewmodels.session.opening import Placeholder
 from attnscope.widgets.dialogs import ask_file
-from attnscope.widgets.form_parts import ChoiceButton, FlowRow, column, dress_table, together
+from attnscope.widgets.form_parts import ChoiceButton, FlowRow, column, dress_table, in_one, together
 from attnscope.widgets.labels import (
     ElidedLabel,
     PlainLabel,
@@ -394,7 +394,8 @@ class HeadsPage(QWidget):
         super().__init__()
         self._state, self._ask_open, self._ask_save = state, ask_open, ask_save
         ground(self, "page")
-        layout = column(self._build_run_row(), self._build_filter_row(), on=self, margins=12)
+        self.run_row = in_one(self._build_run_row())
+        layout = column(self.run_row, self._build_filter_row(), on=self, margins=12)
         self._stage = StateCard()
         self.table = HeadTableView(state)
         self.card = HeadCardPanel(state)

@@ -28,7 +28,7 @@ from attnscope.figures.views.checklist import checklist_point
 from attnscope.records.maps import PositionTable
 from attnscope.viewmodels.positions import D_MODEL_RANGE, POSITIONS_RANGE, SCHEMES, PositionsState
 from attnscope.viewmodels.session.opening import Placeholder
-from attnscope.widgets.form_parts import FlowRow, FormulaLabel, column, inset_text, row, together
+from attnscope.widgets.form_parts import FlowRow, FormulaLabel, column, in_one, inset_text, row, together
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, ground, named, plain_tooltip, when
 from attnscope.widgets.map_widget import StateCard
 from attnscope.widgets.positions.position_map import PositionMap
@@ -212,6 +212,8 @@ def _text(value: float | None) -> str:
 
 # A short horizontal colour bar with its ends written beside it.
 
+_LOWER_PX = 116
+"""The least height of the plots: the names of four schemes at the ends of their lines."""
 _BAR_PX = 96
 
 
@@ -371,7 +373,8 @@ class PositionsPage(Dressed):
         self._state = state
         ground(self, "page")
         self.sentence = PlainLabel(role="name", wraps=True)
-        layout = column(self._build_controls(), self._note, self.sentence, on=self, margins=12)
+        self.controls = in_one(self._build_controls())
+        layout = column(self.controls, self._note, self.sentence, on=self, margins=12)
         self._card = StateCard()
         self._columns = PositionColumns()
         self._columns.hover_text.connect(self.hover_text)
@@ -397,6 +400,7 @@ class PositionsPage(Dressed):
         self._show_tables()
 
     def dress(self) -> None:
+        self._lower.setMinimumHeight(round(type_px(_LOWER_PX)))
         self._show_tables()
 
     def figure_spec(self) -> FigureSpec | None:

@@ -345,10 +345,12 @@ class ShortcutsSheet(QDialog):
         groups = [(name, rows) for name, rows in groups if rows]
         self.rows = [row for _, rows in groups for row in rows]
         room = self.width() - 48 - self._scroll.verticalScrollBar().sizeHint().width()
-        tried = (_columns(groups, n) for n in (3, 2))
-        inner = next((one for one in tried if one.minimumSizeHint().width() <= room), _columns(groups, 1))
-        self._scroll.setWidget(inner)
-        inner.setAutoFillBackground(False)  # setWidget turns it on
+        for n_columns in (3, 2, 1):
+            inner = _columns(groups, n_columns)
+            self._scroll.setWidget(inner)  # where it has the size of type that there is
+            inner.setAutoFillBackground(False)  # setWidget turns it on
+            if inner.minimumSizeHint().width() <= room:
+                break
 
 
 def shortcut_groups(actions: Iterable[QAction]) -> list[tuple[str, Rows]]:

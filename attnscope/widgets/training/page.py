@@ -71,6 +71,7 @@ class TrainingPage(QWidget):
         self._run.several_button.clicked.connect(self.open_several)
         self._run.last_button.several_wanted.connect(self.open_several)
         self._watch = WatchPanel(state, open_checkpoint)
+        self.watched_texts = self._watch.texts
         self.scaling = ScalingView(state.runs)
         self._inside = InspectionsView(state.runs.inspections, self._loss_at)
         self._inside.hover_text.connect(self.hover_text)

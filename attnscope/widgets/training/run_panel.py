@@ -104,7 +104,7 @@ class RunPlaces(QWidget):
         self._data.setText(recipe.data_path)
         reads_pictures = recipe_value(recipe.text, "data", "kind") == "pictures"
         hint = _PICTURES_HINT if reads_pictures else _DATA_HINT
-        self._data.setPlaceholderText(hint if recipe.needs_data else "Generates its own data")
+        self._data.setPlaceholderText(hint if recipe.needs_data else "Makes its own data")
         self._browse_data.setMenu(self._pictures_menu if reads_pictures else self._texts_menu)
         self._data.setEnabled(recipe.needs_data)
         self._browse_data.setEnabled(recipe.needs_data)

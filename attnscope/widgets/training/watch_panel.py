@@ -26,7 +26,7 @@ from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.watch import Replay
 from attnscope.widgets.explore.grid import GridView
 from attnscope.widgets.explore.head_view import HeadView, PictureView
-from attnscope.widgets.form_parts import column, play_icon, row
+from attnscope.widgets.form_parts import column, in_one, play_icon, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, push_button, tool_button
 from attnscope.widgets.map_widget import StateCard
 from attnscope.widgets.theme import Dressed
@@ -132,7 +132,8 @@ class WatchPanel(QWidget):
         self._state = state
         self._watch = state.watch
         self._shown: object = None
-        layout = column(self._build_texts(), self._build_tabs(), on=self, spacing=6)
+        self.texts = in_one(self._build_texts())
+        layout = column(self.texts, self._build_tabs(), on=self, spacing=6)
         self._card = StateCard()
         self._grid = GridView()
         self._head = HeadView()

@@ -14,6 +14,7 @@ from PySide6.QtGui import (
     QDropEvent,
     QGuiApplication,
     QKeyEvent,
+    QResizeEvent,
     QStatusTipEvent,
 )
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLineEdit, QMainWindow, QWidget
@@ -44,7 +45,7 @@ from attnscope.widgets.form_parts import FoldedSizes, column, row
 from attnscope.widgets.labels import when
 from attnscope.widgets.labs.page import LabsPage, lab_offers
 from attnscope.widgets.map_widget import remembered_view
-from attnscope.widgets.theme import apply_theme, dress_application, palette_for
+from attnscope.widgets.theme import apply_theme, dress_application, on_stage, palette_for
 from attnscope.widgets.tours.learning import Learning
 from attnscope.widgets.window.bars import Banner, ModelMenu, PageBar, StatusBar, TopBar
 from attnscope.widgets.window.commands import Commands, FigureCommands, Handout, Openings, release_clipboard
@@ -303,8 +304,11 @@ def fold_with_view(view: ViewState, bars: tuple[QWidget, ...], pages: Pages) -> 
     compare = pages.compare
     parts: dict[PagePart, tuple[QWidget, ...]] = {
         "bars": bars,
-        "texts": (*compare.sides, compare.swap_button),
-        "looks": (compare.way, compare.limit, *compare.order_buttons.values(), compare.all_stacks),
+        "texts": (*compare.sides, compare.swap_button, pages.training.watched_texts),
+        "looks": (
+            *(compare.way, compare.limit, *compare.order_buttons.values(), compare.all_stacks),
+            *(pages.heads.run_row, pages.positions.controls),
+        ),
         "measures": (compare.measures,),
         "list": (pages.labs.side,),
         "curves": (pages.training.curves_half,),
@@ -385,12 +389,15 @@ class MainWindow(QMainWindow):
         self.may_close: Callable[[], bool] = lambda: True
         self._settings = settings or Settings()
         self.view = remembered_view(self._settings)
-        self._palette = palette_for(self.view.theme, self.view.size_percent)
+        self._palette, self._is_closed = self._palette_now(), False
         self._recents = Recents(
             self._settings.recent, self._settings.recent_sessions, self._settings.recent_runs
         )
         self.openings = Openings(session, states.training, self.view, self._recents)
         actions = self.actions_by_name = build_actions(self)
+        when(
+            self, self._fit_type, self.view.changed.folded
+        )  # before the pages fold, at their sizes until then
         self.pages = Pages(
             states,
             self.view,
@@ -458,7 +465,8 @@ class MainWindow(QMainWindow):
             self._sizes.leave(before)
             QTimer.singleShot(0, self, self._stand_as_before)
         apply_theme(self, palette)
-        self.setMinimumSize(*(_LARGE_LEAST if palette.type_factor > _LARGE_FROM else _LEAST))
+        is_large = palette.type_factor > _LARGE_FROM and not self.view.is_presenting
+        self.setMinimumSize(*(_LARGE_LEAST if is_large else _LEAST))
 
     def _stand_as_before(self) -> None:
         """What stood otherwise in type of this size stands so again; at a desk, else, as at first."""
@@ -508,6 +516,7 @@ class MainWindow(QMainWindow):
             event.ignore()
             return
         release_clipboard()
+        self._is_closed = True
         self.workspace.end()
         super().closeEvent(event)
         self.closing.emit()
@@ -596,8 +605,21 @@ class MainWindow(QMainWindow):
         model = self._session.model
         self.setWindowTitle(f"{model.name} – AttnScope" if model else "AttnScope")
 
+    def _palette_now(self) -> Palette:
+        palette = palette_for(self.view.theme, self.view.size_percent)
+        return on_stage(palette, self.height()) if self.view.is_presenting else palette
+
     def _on_theme(self) -> None:
-        self.set_theme(palette_for(self.view.theme, self.view.size_percent))
+        self.set_theme(self._palette_now())
+
+    def _fit_type(self) -> None:
+        """Type is large while presenting: in any theme, and in a window of any height."""
+        if not self._is_closed and self._palette_now().type_factor != self._palette.type_factor:
+            self._on_theme()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_type()
 
     def _show_duration(self) -> None:
         self.status_bar.duration.setVisible(self.view.page == "explore")
@@ -641,4 +663,4 @@ class MainWindow(QMainWindow):
     @Slot(Qt.ColorScheme)
     def _on_system_theme_changed(self, _scheme: Qt.ColorScheme) -> None:
         if self.view.theme == "system":
-            self.set_theme(palette_for("system", self.view.size_percent))
+            self._on_theme()

@@ -219,7 +219,7 @@ class SizesByType:
     def to_remember(self, factor: float) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """The sizes for the next start: those of type at a desk, where type is larger than that now."""
         now = dict(splitter_sizes(self._splitters, self._everyday.items()))
-        if factor > 1.0:
+        if factor > 1.0 or 1.0 in self._kept:  # or where they are about to stand so again
             desk = {name: tuple(sizes) for name, sizes in self._kept.get(1.0, {}).items() if all(sizes)}
             now = {name: desk.get(name, self._everyday.get(name, sizes)) for name, sizes in now.items()}
         return tuple(now.items())
