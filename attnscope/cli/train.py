@@ -132,6 +132,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = commands.add_parser("train", epilog=_EPILOG)
     parser.add_argument(
         "recipe",
+        type=name_argument,
         metavar="RECIPE",
         nargs="?",
         default="",

@@ -376,3 +376,9 @@ def test_that_a_line_drawn_over_fits_into_a_narrow_terminal(monkeypatch: pytest.
         draw_over("x" * 100)
     assert os.read(reader, 1000).decode() == f"\r{' ' * 39}\r{'x' * 39}"
     os.close(reader)
+
+
+def test_that_a_recipe_whose_name_no_file_can_have_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, said = run(capsys, "train", "x" * 5000, "--plan")
+    assert code == 2
+    assert "is not a valid file name" in said
