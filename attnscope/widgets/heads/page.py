@@ -14,7 +14,6 @@ from PySide6.QtCore import (
     QRectF,
     Qt,
     Signal,
-    Slot,
 )
 from PySide6.QtGui import QColor, QKeyEvent, QPainter
 from PySide6.QtWidgets import (
@@ -534,7 +533,6 @@ class HeadsPage(QWidget):
 
     # --- what the person does ---------------------------------------------------------------------
 
-    @Slot(str)
     def _on_texts_chosen(self, key: str) -> None:
         if key == "own":
             self._state.texts.choose_texts(OWN_TEXTS)
@@ -545,7 +543,6 @@ class HeadsPage(QWidget):
         if path:
             self._state.texts.choose_texts(path)
 
-    @Slot(str)
     def _on_links_chosen(self, key: str) -> None:
         if key == "none":
             self._state.texts.choose_links("")
@@ -555,12 +552,10 @@ class HeadsPage(QWidget):
             self._state.texts.choose_links(path, int(key))
         self._show_all()
 
-    @Slot(int)
     def _on_look_wanted(self, index: int) -> None:
         self._state.look_at(index)
         self.explore_wanted.emit()
 
-    @Slot()
     def _on_export(self) -> None:
         state = self._state
         if not state.table.heads:
