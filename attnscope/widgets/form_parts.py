@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QObject, QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QAction,
     QActionGroup,
@@ -23,6 +23,7 @@ from PySide6.QtGui import (
     QPolygonF,
 )
 from PySide6.QtWidgets import (
+    QAbstractButton,
     QAbstractItemView,
     QAbstractSpinBox,
     QBoxLayout,
@@ -110,12 +111,50 @@ def scrolled_column(parent: QWidget, *, spacing: int = 8) -> QVBoxLayout:
     """A vertical layout in a panel that fills `parent` and scrolls downwards when it is too long."""
     inner = named(QWidget(), role="panel")
     layout = column(on=inner, margins=(16, 8, 16, 8), spacing=spacing)
-    scroll = QScrollArea(parent, widgetResizable=True)
-    scroll.setWidget(inner)
-    scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-    column(scroll, on=parent)
+    column(scrolled(inner, is_framed=True), on=parent)
     return layout
+
+
+def scrolled(inner: QWidget, *, is_framed: bool = False, is_across: bool = False) -> QScrollArea:
+    """A widget whole, scrolled downwards where there is less height than it needs; sideways too `is_across`."""
+    area = QScrollArea(widgetResizable=True)
+    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    if not is_framed:
+        area.setFrameShape(QFrame.Shape.NoFrame)
+    if not is_across:
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setWidget(inner)
+    inner.setAutoFillBackground(False)  # setWidget turns it on
+    return area
+
+
+def stacked(*pages: QWidget) -> QStackedWidget:
+    """Widgets in one place, of which one is seen: the first."""
+    stack = QStackedWidget()
+    for page in pages:
+        stack.addWidget(page)
+    return stack
+
+
+def split(
+    way: Qt.Orientation, *parts: QWidget, sizes: Sequence[int], stretches: Sequence[int] = ()
+) -> QSplitter:
+    """Widgets with lines between them that can be dragged, none of them to nothing."""
+    splitter = QSplitter(way, childrenCollapsible=False, handleWidth=1)
+    for part in parts:
+        splitter.addWidget(part)
+    for k, stretch in enumerate(stretches):
+        splitter.setStretchFactor(k, stretch)
+    splitter.setSizes(sizes)
+    return splitter
+
+
+def one_of(owner: QObject, buttons: Iterable[QAbstractButton]) -> QButtonGroup:
+    """Of these buttons one is checked at a time."""
+    group = QButtonGroup(owner)
+    for button in buttons:
+        group.addButton(button)
+    return group
 
 
 class _NarrowCombo(QComboBox):
@@ -428,7 +467,7 @@ class SideTabs(Dressed):
         self._row.addWidget(tab)
         if self.tabs:
             self.setTabOrder(list(self.tabs.values())[-1], tab)  # before what the panels hold
-        page = _scrolling(panel)
+        page = scrolled(panel)
         self._group.addButton(tab, self._pages.addWidget(page))
         self.tabs[name] = tab
         tab.clicked.connect(lambda: self._pages.setCurrentWidget(page))
@@ -449,17 +488,6 @@ class SideTabs(Dressed):
     def is_shown(self, name: str) -> bool:
         """Whether a panel is at the front."""
         return name in self.tabs and self.tabs[name].isChecked()
-
-
-def _scrolling(panel: QWidget) -> QScrollArea:
-    """The panel whole, scrolled where there is less height than it needs."""
-    area = QScrollArea(widgetResizable=True)
-    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-    area.setFrameShape(QFrame.Shape.NoFrame)
-    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    area.setWidget(panel)
-    panel.setAutoFillBackground(False)  # setWidget turns it on
-    return area
 
 
 class FoldedSizes:

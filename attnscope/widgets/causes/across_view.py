@@ -17,7 +17,7 @@ from PySide6.QtGui import (
     QPixmap,
     QShowEvent,
 )
-from PySide6.QtWidgets import QButtonGroup, QGridLayout, QScrollArea, QSizePolicy, QStackedWidget, QWidget
+from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
 
 from attnscope.figures.cause_maps import influence_cells, table_cells
 from attnscope.figures.page import sized
@@ -49,7 +49,16 @@ from attnscope.viewmodels.causes.across_layers import (
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.causes.lens_view import TokenTable
 from attnscope.widgets.export.figures_offered import export_one
-from attnscope.widgets.form_parts import ChoiceButton, FormulaButton, NamedFormula, column, row
+from attnscope.widgets.form_parts import (
+    ChoiceButton,
+    FormulaButton,
+    NamedFormula,
+    column,
+    one_of,
+    row,
+    scrolled,
+    stacked,
+)
 from attnscope.widgets.labels import (
     ElidedLabel,
     PlainLabel,
@@ -234,9 +243,7 @@ class GraphPanel(Dressed):
         self.view = GraphView()
         self.view.pointed.connect(self.pointed)
         self.view.walked.connect(self._on_walked)
-        self.area = QScrollArea(widgetResizable=True)
-        self.area.setWidget(self.view)
-        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.area = scrolled(self.view, is_framed=True, is_across=True)
         column(row((self.title, 1), self.threshold), (self.area, 1), self.note, on=self, spacing=4)
         watch_seen(self, state.watch)
         when_seen(self, self._show, state.changed.graph)
@@ -576,32 +583,24 @@ class AcrossPanel(Dressed):
         self._state.watch(False)
 
     def _lay_out(self) -> None:
-        self._strip_area, self.area, self.maps_area = (QScrollArea(self) for _ in range(3))
-        places = ((self._strip_area, self.strip), (self.area, self.grid), (self.maps_area, self.maps))
-        for area, inner in places:
-            area.setWidget(inner)
-            area.setWidgetResizable(True)
-            area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        for area in (self._strip_area, self.maps_area):
-            area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._strip_area = scrolled(self.strip, is_framed=True)
+        self.area = scrolled(self.grid, is_framed=True, is_across=True)
+        self.maps_area = scrolled(self.maps, is_framed=True)
         self.modes = {
             mode: tool_button(mode.title(), tip, role="segment", is_checkable=True)
             for mode, tip in _MODES.items()
         }
-        group = QButtonGroup(self)
+        one_of(self, self.modes.values())
         for mode, button in self.modes.items():
-            group.addButton(button)
             button.clicked.connect(lambda _, mode=mode: self.show_mode(mode))
         self.modes["table"].setChecked(True)
         self.export_button = tool_button("Export…", "Export the view, or its numbers", role="flat")
         self.export_button.clicked.connect(self._on_export)
-        self._pages = QStackedWidget()
+        table = QWidget()
+        self._pages = stacked(table, self.graph)
         self.formula_button = FormulaButton(lambda: _SAID[self.mode])
         modes = row(*self.modes.values(), None, self.formula_button, self.export_button, spacing=0)
         column(modes, self._strip_area, (self._pages, 1), on=self, margins=(16, 8, 8, 8), spacing=4)
-        table = QWidget()
-        self._pages.addWidget(table)
-        self._pages.addWidget(self.graph)
         self.stop_button = tool_button("Stop", "Stop the attention flow", role="flat")
         self.stop_button.clicked.connect(self._state.stop)
         heading = row((self.title, 1), self.stop_button, self.numbers)

@@ -15,17 +15,7 @@ from PySide6.QtGui import (
     QPen,
     QShowEvent,
 )
-from PySide6.QtWidgets import (
-    QButtonGroup,
-    QComboBox,
-    QLineEdit,
-    QProgressBar,
-    QScrollArea,
-    QSizePolicy,
-    QStackedWidget,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QComboBox, QLineEdit, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
 
 from attnscope.counting import number_text, short_change
 from attnscope.figures.cause_maps import attribution_cells, patch_cells, reads_cells
@@ -47,7 +37,16 @@ from attnscope.viewmodels.causes.attribution_and_patching import (
 )
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.export.figures_offered import export_one
-from attnscope.widgets.form_parts import ChoiceButton, FormulaButton, NamedFormula, column, row
+from attnscope.widgets.form_parts import (
+    ChoiceButton,
+    FormulaButton,
+    NamedFormula,
+    column,
+    one_of,
+    row,
+    scrolled,
+    stacked,
+)
 from attnscope.widgets.labels import (
     ElidedLabel,
     PlainLabel,
@@ -93,9 +92,9 @@ class PatchingView(Dressed):
         self.cells.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.cells.hovered.connect(self._on_hovered)
         self.cells.clicked.connect(self._on_clicked)
-        self.sentence = _wrapped("muted")
+        self.sentence = PlainLabel(role="muted", wraps=True)
         self.sentence.setAlignment(Qt.AlignmentFlag.AlignTop)
-        self.note = _wrapped("hint")
+        self.note = PlainLabel(role="hint", wraps=True)
         self._lay_out()
         changed = state.changed
         when_seen(self, self._show_choices, changed.choice)
@@ -110,18 +109,9 @@ class PatchingView(Dressed):
         picture, words = QWidget(), QWidget()
         column(self.statement, self.sentence, (self.cells, 1), on=picture, spacing=4)
         column(self.note, None, on=words, spacing=4)
-        self._pages = QStackedWidget()
-        area = QScrollArea(widgetResizable=True)
-        area.setWidget(picture)
-        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._pages.addWidget(words)
-        self._pages.addWidget(area)
-        layout = column(self.corrupt, on=self, spacing=4)
+        self._pages = stacked(words, scrolled(picture, is_framed=True))
         choices = row((self.what, 1), self.run_button, self.stop_button)
-        layout.addLayout(choices)
-        layout.addWidget(self.progress)
-        layout.addWidget(self._pages, 1)
+        column(self.corrupt, choices, self.progress, (self._pages, 1), on=self, spacing=4)
 
     def _show_note(self) -> None:
         """What is to be done, and whether it can be."""
@@ -194,11 +184,6 @@ class PatchingView(Dressed):
             side = self._state.found.side_of(i)
             if side:
                 self.token_chosen.emit(side, j)
-
-
-def _wrapped(role: str) -> PlainLabel:
-    label = PlainLabel(role=role, wraps=True)
-    return label
 
 
 # The parts of an output as signed bars: a click chooses a head, the exact value is told under the cursor.
@@ -522,29 +507,19 @@ class CausesPanel(Dressed):
     # Building
 
     def _lay_out(self) -> None:
-        self._strip_area, self.area = QScrollArea(self), QScrollArea(self)
-        for area, inner in ((self._strip_area, self.strip), (self.area, self.bars)):
-            area.setWidget(inner)
-            area.setWidgetResizable(True)
-            area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-            area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._strip_area, self.area = (scrolled(one, is_framed=True) for one in (self.strip, self.bars))
         self.bars.walked.connect(self._on_walked)
-        layout = column(
-            self._build_modes(), self._strip_area, self.answers, on=self, margins=(16, 8, 8, 8), spacing=4
-        )
-        self._pages = QStackedWidget()
-        self._pages.addWidget(self._build_parts())
-        self._pages.addWidget(self.patching)
-        self._pages.addWidget(self._build_refusal())
-        layout.addWidget(self._pages, 1)
+        modes = self._build_modes()
+        self._pages = stacked(self._build_parts(), self.patching, self._build_refusal())
+        parts = (modes, self._strip_area, self.answers, (self._pages, 1))
+        column(*parts, on=self, margins=(16, 8, 8, 8), spacing=4)
 
     def _build_modes(self) -> QVBoxLayout:
         self.modes = {
             mode: tool_button(name, name, role="segment", is_checkable=True) for mode, name in _MODES.items()
         }
-        group = QButtonGroup(self)
+        one_of(self, self.modes.values())
         for mode, button in self.modes.items():
-            group.addButton(button)
             button.setToolTip(plain_tooltip(_TIPS[mode]))
             button.clicked.connect(lambda _, mode=mode: self.show_mode(mode))
         self.export_button = tool_button(
@@ -552,8 +527,7 @@ class CausesPanel(Dressed):
         )
         self.formula_button = FormulaButton(lambda: (_SAID[self.mode],))
         line = row(*self.modes.values(), None, self.formula_button, self.export_button, spacing=0)
-        outer = column(line, spacing=-1)
-        return outer
+        return column(line, spacing=-1)
 
     def _build_parts(self) -> QWidget:
         page = QWidget()

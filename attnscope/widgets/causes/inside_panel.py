@@ -4,14 +4,14 @@ from types import MappingProxyType
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QAbstractScrollArea, QButtonGroup, QFrame, QToolButton, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolButton, QWidget
 
 from attnscope.figures.style import NORMAL_PX, isolated, plain_piece, text_width, type_px
 from attnscope.figures.views.inside import InsideLayout, InsidePart, InsidePlace, inside_layout, paint_inside
 from attnscope.viewmodels.causes.inside import STEP_TIPS, STEPS, InsideState, Step, queries_of
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import Cell, Highlight, ViewState
-from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.form_parts import column, one_of, row
 from attnscope.widgets.labels import PlainLabel, tool_button, watch_seen, when, when_seen
 from attnscope.widgets.map_widget import paint_focus, paint_placeholder, paint_veil
 from attnscope.widgets.theme import Dressed, Dressing
@@ -234,14 +234,13 @@ class InsidePanel(Dressed):
         return InsidePart(inside=state.inside, step=state.step, row=state.row)
 
     def _lay_out(self) -> None:
-        group = QButtonGroup(self)
         for number, step in enumerate(STEPS, start=1):
             button = tool_button(
                 f"{number} {step}", f"Step {number}: {step}", role="segment", is_checkable=True
             )
             button.setToolTip(f"{STEP_TIPS[step]} (← →)")
-            group.addButton(button)
             self.steps[step] = button
+        one_of(self, self.steps.values())
         row(self.back, self.query, self.on, on=self.chooser, spacing=0)
         self.query.setToolTip("The query; ↑ and ↓ move, double-click a key's row to go there")
         self.layer.setToolTip(

@@ -4,7 +4,7 @@ import math
 
 from PySide6.QtCore import QPointF, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
-from PySide6.QtWidgets import QScrollArea, QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, isolated, plain_piece, type_px
 from attnscope.records.causes import LensTable
@@ -18,7 +18,7 @@ from attnscope.viewmodels.causes.across_layers import (
     level_name,
     rows_name,
 )
-from attnscope.widgets.form_parts import ChoiceButton, below, column, row
+from attnscope.widgets.form_parts import ChoiceButton, below, column, row, scrolled
 from attnscope.widgets.labels import PlainLabel, Telling, plain_tooltip, watch_seen, when_seen
 from attnscope.widgets.theme import Dressed
 
@@ -173,9 +173,8 @@ class LensPanel(QWidget):
 
     def _lay_out(self) -> None:
         heading = row(self.title, None, self.colour, spacing=-1)
-        self.area = QScrollArea(self, widgetResizable=True)
-        self.area.setWidget(below(self.grid, ("p_l = softmax(W_U norm(x_l))",), "nostalgebraist 2020"))
-        self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        whole = below(self.grid, ("p_l = softmax(W_U norm(x_l))",), "nostalgebraist 2020")
+        self.area = scrolled(whole, is_framed=True, is_across=True)
         column(heading, self.note, (self.area, 1), on=self, margins=(16, 8, 8, 8), spacing=4)
 
     def _show(self) -> None:

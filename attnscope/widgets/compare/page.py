@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QKeyEvent, QMouseEvent, QPainter, QShowEvent
-from PySide6.QtWidgets import QButtonGroup, QSplitter, QStackedWidget, QToolButton, QWidget
+from PySide6.QtWidgets import QSplitter, QToolButton, QWidget
 
 from attnscope.counting import plural
 from attnscope.figures.changes_painting import (
@@ -47,7 +47,7 @@ from attnscope.viewmodels.session.scripts import (
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.compare.side import CompareMeasures, CompareOutput, CompareSide, OfferModels
-from attnscope.widgets.form_parts import ChoiceButton, column, row
+from attnscope.widgets.form_parts import ChoiceButton, column, one_of, row, split, stacked
 from attnscope.widgets.labels import ElidedLabel, ground, rule, tool_button, when, when_seen
 from attnscope.widgets.map_widget import ARROWS, CellMapWidget, MapWidget, StateCard, map_style
 from attnscope.widgets.theme import Dressed
@@ -398,13 +398,12 @@ class ComparePage(Dressed):
     # Building
 
     def _make_order_buttons(self) -> dict[Order, QToolButton]:
-        group = QButtonGroup(self)
         buttons: dict[Order, QToolButton] = {}
         for order, (text, tip) in _ORDERS.items():
             button = tool_button(text, tip, role="segment", is_checkable=True, tip=tip)
             button.clicked.connect(self._sorter(order))
-            group.addButton(button)
             buttons[order] = button
+        one_of(self, buttons.values())
         return buttons
 
     def _sorter(self, order: Order) -> Callable[[], None]:
@@ -416,25 +415,11 @@ class ComparePage(Dressed):
         both = column(*self.sides, spacing=6)
         heading.addLayout(both, 1)
         heading.addWidget(self.swap_button)
-        self._columns = QSplitter(Qt.Orientation.Horizontal)
-        self._columns.addWidget(self._build_grid_panel())
-        for panel in (self.measures, self.output):
-            ground(panel, "panel")
-            self._columns.addWidget(panel)
-        self._columns.setStretchFactor(0, 1)
-        self._columns.setSizes([620, 270, 320])
-        self._rows = QSplitter(Qt.Orientation.Vertical)
-        self._rows.addWidget(self.maps)
-        self._rows.addWidget(self._columns)
-        self._rows.setStretchFactor(0, 3)
-        self._rows.setStretchFactor(1, 2)
-        self._rows.setSizes([376, 244])
-        for splitter in (self._rows, self._columns):
-            splitter.setHandleWidth(1)
-            splitter.setChildrenCollapsible(False)
-        self._stages = QStackedWidget()
-        self._stages.addWidget(self.card)
-        self._stages.addWidget(self._rows)
+        panels = (self._build_grid_panel(), ground(self.measures, "panel"), ground(self.output, "panel"))
+        self._columns = split(Qt.Orientation.Horizontal, *panels, sizes=(620, 270, 320), stretches=(1,))
+        below = (self.maps, self._columns)
+        self._rows = split(Qt.Orientation.Vertical, *below, sizes=(376, 244), stretches=(3, 2))
+        self._stages = stacked(self.card, self._rows)
         column(
             heading,
             row((self.aligned, 1), self.way, self.limit, margins=(16, 0, 16, 4)),

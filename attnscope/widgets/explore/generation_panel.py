@@ -16,7 +16,6 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
-    QButtonGroup,
     QCheckBox,
     QDoubleSpinBox,
     QGridLayout,
@@ -46,7 +45,15 @@ from attnscope.viewmodels.generation import GenerationState
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight, ViewState
 from attnscope.widgets.explore.beam_view import BeamView
-from attnscope.widgets.form_parts import FormulaButton, NamedFormula, column, inset_text, row, scrolled_column
+from attnscope.widgets.form_parts import (
+    FormulaButton,
+    NamedFormula,
+    column,
+    inset_text,
+    one_of,
+    row,
+    scrolled_column,
+)
 from attnscope.widgets.labels import PlainLabel, plain_tooltip, rule, tool_button, when, when_seen
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.token_chips import Chip, ChipRows
@@ -344,12 +351,8 @@ class WritingForm(QWidget):
         self._show()
 
     def _lay_out(self) -> None:
-        switch = row(spacing=0)
-        group = QButtonGroup(self)
-        for button in self.modes.values():
-            group.addButton(button)
-            switch.addWidget(button)
-        switch.addStretch(1)
+        one_of(self, self.modes.values())
+        switch = row(*self.modes.values(), None, spacing=0)
         grid = QGridLayout()
         grid.setHorizontalSpacing(8)
         grid.setVerticalSpacing(4)

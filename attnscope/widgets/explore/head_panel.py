@@ -7,15 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QPoint, QRectF, QSize, Qt
 from PySide6.QtGui import QAction, QPainter, QPaintEvent
-from PySide6.QtWidgets import (
-    QAbstractButton,
-    QButtonGroup,
-    QFileDialog,
-    QMenu,
-    QStackedWidget,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QAbstractButton, QFileDialog, QMenu, QToolButton, QWidget
 
 from attnscope.figures.colours import COLOUR_MAPS
 from attnscope.figures.style import plain_piece, query_words
@@ -44,7 +36,7 @@ from attnscope.widgets.actions import allow, writes
 from attnscope.widgets.causes.inside_panel import InsidePanel
 from attnscope.widgets.explore.head_view import FINDING, NO_HEADS, HeadView, LinesView, PictureView
 from attnscope.widgets.explore.street_map import StreetMap
-from attnscope.widgets.form_parts import ChoiceButton, FlowRow, column, row, together
+from attnscope.widgets.form_parts import ChoiceButton, FlowRow, column, one_of, row, stacked, together
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button, when
 from attnscope.widgets.map_widget import map_style
 
@@ -294,9 +286,7 @@ class HeadHeading(FlowRow):
         super().__init__(self.back, self._switch)
         self._session, self._view, self._picturing = session, view, picturing
         self._inside_chooser = inside_chooser
-        group = QButtonGroup(self)
-        for button in self._views:
-            group.addButton(button)
+        group = one_of(self, self._views)
         self.picture_button.setVisible(False)
         self.scale = ChoiceButton(
             "Scale", "How colours represent weights", {str(name): text for name, text in SCALES.items()}
@@ -448,9 +438,7 @@ class HeadPanel(QWidget):
         self.picture = PictureView(states.picturing)
         self.alignment = AlignmentBar(states.aligning, states.session)
         self._pointing = CellPointing(states.session, view, states.map_tiles, self)
-        self._pages = QStackedWidget()
-        for page in (self.heatmap, self.lines, self.inside, self.picture, self.street_map):
-            self._pages.addWidget(page)
+        self._pages = stacked(self.heatmap, self.lines, self.inside, self.picture, self.street_map)
         self.heading = HeadHeading(self._session, view, self._picturing, self.inside.chooser)
         self._lay_out()
         self._connect()

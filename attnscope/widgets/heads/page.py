@@ -25,7 +25,6 @@ from PySide6.QtWidgets import (
     QProgressBar,
     QScrollArea,
     QSplitter,
-    QStackedWidget,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
@@ -43,7 +42,16 @@ from attnscope.viewmodels.heads.state import HEAD_COLUMN, ROLE_COLUMN, SPECIAL_N
 from attnscope.viewmodels.session.head_measures import cell_tip, estimate_text
 from attnscope.viewmodels.session.opening import Placeholder
 from attnscope.widgets.dialogs import ask_file
-from attnscope.widgets.form_parts import ChoiceButton, FlowRow, column, dress_table, in_one, together
+from attnscope.widgets.form_parts import (
+    ChoiceButton,
+    FlowRow,
+    column,
+    dress_table,
+    in_one,
+    split,
+    stacked,
+    together,
+)
 from attnscope.widgets.labels import (
     ElidedLabel,
     PlainLabel,
@@ -399,14 +407,9 @@ class HeadsPage(QWidget):
         self.table = HeadTableView(state)
         self.card = HeadCardPanel(state)
         self.card.look_wanted.connect(self._on_look_wanted)
-        self._splitter = QSplitter(Qt.Orientation.Horizontal, childrenCollapsible=False, handleWidth=1)
-        self._splitter.addWidget(self.table)
-        self._splitter.addWidget(self.card)
-        self._splitter.setStretchFactor(0, 1)
-        self._splitter.setSizes([820, 320])
-        self._pages = QStackedWidget()
-        self._pages.addWidget(self._stage)
-        self._pages.addWidget(self._splitter)
+        across = Qt.Orientation.Horizontal
+        self._splitter = split(across, self.table, self.card, sizes=(820, 320), stretches=(1,))
+        self._pages = stacked(self._stage, self._splitter)
         layout.addWidget(self._pages, 1)
         self._statement = ElidedLabel(role="muted", n_lines=2)
         layout.addWidget(self._statement)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QAbstractButton,
-    QButtonGroup,
     QCheckBox,
     QDialog,
     QDialogButtonBox,
@@ -48,7 +47,7 @@ from attnscope.viewmodels.heads.pruning import (
 from attnscope.viewmodels.session.head_measures import RANKING_NAMES
 from attnscope.viewmodels.session.opening import Placeholder
 from attnscope.widgets.export.figures_offered import export_one
-from attnscope.widgets.form_parts import ChoiceButton, FlowRow, column, inset_text, row
+from attnscope.widgets.form_parts import ChoiceButton, FlowRow, column, inset_text, one_of, row, stacked
 from attnscope.widgets.heads.page import AskPath, ask_open_path, ask_save_path
 from attnscope.widgets.labels import (
     ElidedLabel,
@@ -168,8 +167,7 @@ class PruningPage(QWidget):
 
     def _build_pages(self) -> QStackedWidget:
         self._stage = StateCard()
-        self._pages = QStackedWidget()
-        self._pages.addWidget(self._stage)
+        self._pages = stacked(self._stage)
         return self._pages
 
     @cached_property
@@ -336,10 +334,7 @@ class PruneDialog(QDialog):
     def _build(self) -> None:
         for label in (self.title, self.folded, self.outcome, self.details):
             label.setWordWrap(True)
-        group = QButtonGroup(self)
-        for button in self.shapes.values():
-            group.addButton(button)
-        group.buttonClicked.connect(self._on_shape_clicked)
+        one_of(self, self.shapes.values()).buttonClicked.connect(self._on_shape_clicked)
         self._lay_out_table()
         self.save_button.clicked.connect(self._on_save_clicked)
         self.open_button.clicked.connect(self._on_open_clicked)

@@ -6,7 +6,7 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QPointF, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPolygonF
-from PySide6.QtWidgets import QCheckBox, QFrame, QGraphicsPolygonItem, QScrollArea, QSplitter, QWidget
+from PySide6.QtWidgets import QCheckBox, QGraphicsPolygonItem, QSplitter, QWidget
 
 from attnscope.counting import short_number
 from attnscope.figures.colours import series_colour
@@ -15,7 +15,7 @@ from attnscope.records.measures import interval_said
 from attnscope.records.sites import STACKS, HeadRef, Stack
 from attnscope.viewmodels.heads.pruning import METRIC_NAMES, CurveGroup, CurvesState, PointRef, pruning_label
 from attnscope.viewmodels.session.head_measures import RANKING_NAMES
-from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.form_parts import column, row, scrolled
 from attnscope.widgets.labels import PlainLabel, ground, named, plain_tooltip, push_button, rule, when
 from attnscope.widgets.line_plot import Line, LinePlot
 
@@ -261,12 +261,7 @@ class PointPanel(QWidget):
             label.setWordWrap(True)
             told.addWidget(label)
         told.addStretch(1)
-        area = QScrollArea(widgetResizable=True)
-        area.setFrameShape(QFrame.Shape.NoFrame)
-        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setWidget(inner)
-        layout = column((area, 1), on=self, spacing=0)
+        layout = column((scrolled(inner), 1), on=self, spacing=0)
         self._bottom = QWidget()
         self.loaded.setWordWrap(True)
         column(

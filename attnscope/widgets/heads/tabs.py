@@ -48,7 +48,7 @@ from attnscope.viewmodels.heads.tabs import (
 from attnscope.viewmodels.session.opening import Placeholder
 from attnscope.viewmodels.states import States
 from attnscope.widgets.export.figures_offered import export_one
-from attnscope.widgets.form_parts import ChoiceButton, SideTabs, column, dress_table, row
+from attnscope.widgets.form_parts import ChoiceButton, SideTabs, column, dress_table, row, split, stacked
 from attnscope.widgets.heads.page import (
     SHARE_ROLE,
     AskPath,
@@ -97,9 +97,7 @@ class AlikePage(Dressed):
         self._stage = StateCard()
         self.table = QTableWidget(0, len(_COLUMNS))
         self._dress_table()
-        self._pages = QStackedWidget()
-        self._pages.addWidget(self._stage)
-        self._pages.addWidget(self.table)
+        self._pages = stacked(self._stage, self.table)
         layout.addWidget(self._pages, 1)
         self._nearest = ElidedLabel()
         self._statement = ElidedLabel(role="muted", n_lines=2)
@@ -443,13 +441,8 @@ class WeightsPage(QWidget):
             )
         )
         column(title, self._no_charts, (self.charts, 1), on=right, margins=(8, 8, 0, 0), spacing=-1)
-        self._splitter = QSplitter(Qt.Orientation.Horizontal, childrenCollapsible=False, handleWidth=1)
-        for part in (*self.panels, right):
-            self._splitter.addWidget(part)
-        self._splitter.setSizes([340, 340, 460])
-        self._pages = QStackedWidget()
-        self._pages.addWidget(self._stage)
-        self._pages.addWidget(self._splitter)
+        self._splitter = split(Qt.Orientation.Horizontal, *self.panels, right, sizes=(340, 340, 460))
+        self._pages = stacked(self._stage, self._splitter)
         return self._pages
 
     # --- showing ----------------------------------------------------------------------------------

@@ -7,17 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QComboBox,
-    QFileDialog,
-    QFrame,
-    QHBoxLayout,
-    QLineEdit,
-    QPushButton,
-    QScrollArea,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QComboBox, QFileDialog, QHBoxLayout, QLineEdit, QPushButton, QWidget
 
 from attnscope.errors import UserError
 from attnscope.fields import Field, FileName, Number, OneOf, Seed, Switch, Text, Value, fields_of
@@ -27,7 +17,7 @@ from attnscope.figures.views.lab import lab_figure, row_sizes
 from attnscope.labs.lab import HasWords, Lab
 from attnscope.viewmodels.labs.controls import LabControls, LabState
 from attnscope.widgets.charts import ChartPanel
-from attnscope.widgets.form_parts import FormulaLabel, JumpSlider, column, row
+from attnscope.widgets.form_parts import FormulaLabel, JumpSlider, column, row, scrolled
 from attnscope.widgets.labels import PlainLabel, ground, plain_tooltip, push_button, tool_button, when
 from attnscope.widgets.labs.cells_and_tables import CellPanel
 from attnscope.widgets.theme import Dressed, icon
@@ -265,13 +255,8 @@ class LabFoot(Dressed):
 
 def lab_side(inside: QWidget, foot: QWidget) -> QWidget:
     """A panel of `inside`, which scrolls downwards, over the buttons of the lab."""
-    area = QScrollArea(widgetResizable=True)
-    area.setWidget(inside)
-    area.setFrameShape(QFrame.Shape.NoFrame)
-    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
     side = ground(QWidget(), "panel", edge="right")
-    column((area, 1), foot, on=side, margins=(0, 0, 1, 0), spacing=0)
+    column((scrolled(inside), 1), foot, on=side, margins=(0, 0, 1, 0), spacing=0)
     return side
 
 

@@ -7,7 +7,6 @@ import numpy as np
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
-    QButtonGroup,
     QCheckBox,
     QComboBox,
     QFileDialog,
@@ -41,7 +40,7 @@ from attnscope.viewmodels.labs.tokenizers import (
     sizes_from_text,
 )
 from attnscope.widgets.charts import ChartPanel
-from attnscope.widgets.form_parts import JumpSlider, column, play_icon, row
+from attnscope.widgets.form_parts import JumpSlider, column, one_of, play_icon, row, scrolled
 from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, tool_button, when
 from attnscope.widgets.labs.cells_and_tables import TextTable, TextTableModel
 from attnscope.widgets.labs.lab_view import LabFrame, WordsPanel
@@ -179,10 +178,7 @@ class TokenizersView(LabFrame):
         self.chips_tab = tool_button(
             "Sentence", "Show the sentence in each", role="segment", is_checkable=True
         )
-        group = QButtonGroup(self)
-        for tab in (self.table_tab, self.chips_tab):
-            group.addButton(tab)
-            tab.clicked.connect(self._on_tab)
+        one_of(self, (self.table_tab, self.chips_tab)).buttonClicked.connect(self._on_tab)
         self.table_tab.setChecked(True)
         self.picture.addLayout(row(self.table_tab, self.chips_tab, None, spacing=4))
         self._stack = QStackedWidget()
@@ -482,11 +478,7 @@ class MergesView(LabFrame):
         self.play.clicked.connect(self._on_play)
         self.back.clicked.connect(self._on_back)
         self.forward.clicked.connect(self._on_forward)
-        self._area = QScrollArea(widgetResizable=True)
-        self._area.setWidget(self.chips)
-        self.chips.setAutoFillBackground(False)
-        self._area.setFrameShape(QFrame.Shape.NoFrame)
-        self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._area = scrolled(self.chips, is_across=True)
         self.chips.hovered.connect(self.hover_text)
         self.steps.row_chosen.connect(self._on_step_row)
         self.place.setMinimumWidth(80)

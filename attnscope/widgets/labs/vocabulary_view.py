@@ -13,7 +13,7 @@ from attnscope.figures.views.lab import LabFigure
 from attnscope.records.charts import Chart, Series
 from attnscope.records.tokenizers import MAX_QUERY, PIECE_KINDS, PieceDetail, SortKey
 from attnscope.viewmodels.labs.tokenizers import MODES, VocabularyState
-from attnscope.widgets.form_parts import column, row
+from attnscope.widgets.form_parts import column, row, scrolled
 from attnscope.widgets.labels import PlainLabel, ground, tool_button, when
 from attnscope.widgets.labs.cells_and_tables import TextTable, TextTableModel
 from attnscope.widgets.labs.lab_view import LabFoot
@@ -125,11 +125,7 @@ class VocabularyView(Dressed):
         self.typed.setAccessibleName("Text to spell")
         self.typed.textEdited.connect(self.state.spell)
         self.flow.hovered.connect(self.hover_text)
-        self._area = QScrollArea(widgetResizable=True)
-        self._area.setWidget(self.flow)
-        self.flow.setAutoFillBackground(False)
-        self._area.setFrameShape(QFrame.Shape.NoFrame)
-        self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._area = scrolled(self.flow, is_across=True)
         left = column(margins=(16, 12, 12, 8))
         bar = row((self.query, 1), self.mode, self.kind)
         left.addWidget(self.sentence)

@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QImage, QPainter, QPaintEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QBoxLayout,
-    QCheckBox,
-    QComboBox,
-    QLineEdit,
-    QSpinBox,
-    QSplitter,
-    QStackedWidget,
-    QWidget,
-)
+from PySide6.QtWidgets import QBoxLayout, QCheckBox, QComboBox, QLineEdit, QSpinBox, QSplitter, QWidget
 
 from attnscope.counting import fixed, number_text
 from attnscope.errors import UserError
@@ -28,7 +19,17 @@ from attnscope.figures.views.checklist import checklist_point
 from attnscope.records.maps import PositionTable
 from attnscope.viewmodels.positions import D_MODEL_RANGE, POSITIONS_RANGE, SCHEMES, PositionsState
 from attnscope.viewmodels.session.opening import Placeholder
-from attnscope.widgets.form_parts import FlowRow, FormulaLabel, column, in_one, inset_text, row, together
+from attnscope.widgets.form_parts import (
+    FlowRow,
+    FormulaLabel,
+    column,
+    in_one,
+    inset_text,
+    row,
+    split,
+    stacked,
+    together,
+)
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, ground, named, plain_tooltip, when
 from attnscope.widgets.map_widget import StateCard
 from attnscope.widgets.positions.position_map import PositionMap
@@ -372,17 +373,10 @@ class PositionsPage(Dressed):
         self._columns.hover_text.connect(self.hover_text)
         self._columns.offset_hovered.connect(self._on_columns_hovered)
         self._lower = QWidget()
-        self._splitter = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False, handleWidth=1)
-        self._splitter.addWidget(self._columns)
-        self._splitter.addWidget(self._lower)
-        self._splitter.setStretchFactor(0, 5)
-        self._splitter.setStretchFactor(1, 2)
-        self._splitter.setSizes([520, 180])
-        self._pages = QStackedWidget()
-        self._pages.addWidget(self._card)
-        self._pages.addWidget(self._splitter)
+        parts = (self._columns, self._lower)
+        self._splitter = split(Qt.Orientation.Vertical, *parts, sizes=(520, 180), stretches=(5, 2))
         self._drawn = _Drawn()
-        self._pages.addWidget(self._drawn)
+        self._pages = stacked(self._card, self._splitter, self._drawn)
         layout.addWidget(self._pages, 1)
         changed = state.changed
         when(self, self._show_choice, changed.choice, changed.model, changed.tables)

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QPixmap, QShowEvent
-from PySide6.QtWidgets import QStackedWidget, QWidget
+from PySide6.QtWidgets import QWidget
 
 from attnscope.counting import number_text
 from attnscope.figures.chart_painting import ChartLayout, paint_chart
@@ -36,7 +36,7 @@ from attnscope.viewmodels.training.runs_compared import (
     scaling_points,
 )
 from attnscope.viewmodels.training.runs_list import RunsState
-from attnscope.widgets.form_parts import ChoiceButton, column, row
+from attnscope.widgets.form_parts import ChoiceButton, column, row, stacked
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip, tool_button
 from attnscope.widgets.map_widget import StateCard
 from attnscope.widgets.theme import Dressed
@@ -86,14 +86,9 @@ class ScalingView(QWidget):
         self.plot = _ScalingPlot()
         self.plot.hover_text.connect(self.hover_text)
         self.plot.run_clicked.connect(self.run_clicked)
-        self._pages = QStackedWidget()
-        self._pages.addWidget(self._card)
-        self._pages.addWidget(self.plot)
-        layout = column(on=self, spacing=4)
+        self._pages = stacked(self._card, self.plot)
         top = row(PlainLabel("Scaling", "section"), self._choice, self.published, (self._law, 1))
-        layout.addLayout(top)
-        layout.addWidget(self._kept_line)
-        layout.addWidget(self._pages, 1)
+        column(top, self._kept_line, (self._pages, 1), on=self, spacing=4)
         self._kept_line.setVisible(False)
 
     def showEvent(self, event: QShowEvent) -> None:

@@ -17,7 +17,7 @@ from attnscope.viewmodels.session.opening import Recents
 from attnscope.viewmodels.training.recipe_text import offered_recipes
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState
-from attnscope.widgets.form_parts import SideTabs, column
+from attnscope.widgets.form_parts import SideTabs, column, split
 from attnscope.widgets.labels import ground, when, when_seen
 from attnscope.widgets.training.charts import MOVED, READING, InspectionsView, ScalingView
 from attnscope.widgets.training.run_panel import RunPanel
@@ -228,18 +228,9 @@ class TrainingPage(QWidget):
             panel.setContentsMargins(0, 8, 0, 0)
         for part, tabs in ((upper, self.upper_tabs), (lower, self.lower_tabs)):
             column(tabs, on=part, margins=12)
-        self._down = QSplitter(Qt.Orientation.Vertical)
-        self._across = QSplitter(Qt.Orientation.Horizontal)
-        for splitter, parts in ((self._down, (upper, lower)), (self._across, (self._run, self._down))):
-            splitter.setHandleWidth(1)
-            splitter.setChildrenCollapsible(False)
-            for part in parts:
-                splitter.addWidget(part)
-        self._across.setStretchFactor(1, 1)
-        self._across.setSizes([336, 900])
-        self._down.setSizes([326, 410])
-        self._down.setStretchFactor(0, 1)
-        self._down.setStretchFactor(1, 1)
+        down, across = Qt.Orientation.Vertical, Qt.Orientation.Horizontal
+        self._down = split(down, upper, lower, sizes=(326, 410), stretches=(1, 1))
+        self._across = split(across, self._run, self._down, sizes=(336, 900), stretches=(0, 1))
         column(self._across, on=self)
 
     def _ask_for_room(self) -> None:

@@ -26,7 +26,6 @@ from PySide6.QtWidgets import (
     QMenu,
     QPushButton,
     QSpinBox,
-    QStackedWidget,
     QTableView,
     QToolButton,
     QWidget,
@@ -44,7 +43,7 @@ from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState, SweepWish
 from attnscope.widgets.actions import allow
 from attnscope.widgets.dialogs import ask_file, ask_folder, ask_new_folder, dialog_of, open_one
-from attnscope.widgets.form_parts import column, dress_table, inset_text, narrow_combo, row
+from attnscope.widgets.form_parts import column, dress_table, inset_text, narrow_combo, row, stacked
 from attnscope.widgets.labels import (
     ElidedLabel,
     PlainLabel,
@@ -544,9 +543,7 @@ class RunsPanel(QWidget):
         self.table.run_chosen.connect(self.choose)
         self.table.run_opened.connect(self._on_opened)
         self.table.menu_wanted.connect(self._on_menu)
-        self._pages = QStackedWidget()
-        self._pages.addWidget(self._card)
-        self._pages.addWidget(self.table)
+        self._pages = stacked(self._card, self.table)
         self._lines = layout = column(on=self, spacing=6)
         layout.addLayout(self._build_bar())
         layout.addWidget(self._pages, 1)

@@ -3,16 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
-from PySide6.QtWidgets import (
-    QButtonGroup,
-    QHBoxLayout,
-    QLineEdit,
-    QSlider,
-    QSplitter,
-    QStackedWidget,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QSlider, QSplitter, QToolButton, QWidget
 
 from attnscope.figures.style import MapStyle, query_words
 from attnscope.records.outputs import Output
@@ -26,7 +17,7 @@ from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.watch import Replay
 from attnscope.widgets.explore.grid import GridView
 from attnscope.widgets.explore.head_view import HeadView, PictureView
-from attnscope.widgets.form_parts import column, in_one, play_icon, row
+from attnscope.widgets.form_parts import column, in_one, one_of, play_icon, row, split, stacked
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, push_button, tool_button
 from attnscope.widgets.map_widget import StateCard
 from attnscope.widgets.theme import Dressed
@@ -137,16 +128,9 @@ class WatchPanel(QWidget):
         self._head.set_empty_text("Not worked out yet", "Its weights come from the checkpoint of this step.")
         self._pictured = WatchedPicture(state.watch)
         self._picture = PictureView(self._pictured)
-        self._views = QStackedWidget()
-        self._views.addWidget(self._head)
-        self._views.addWidget(self._picture)
-        self._maps = QSplitter(Qt.Orientation.Horizontal, handleWidth=1, childrenCollapsible=False)
-        self._maps.addWidget(self._grid)
-        self._maps.addWidget(self._views)
-        self._maps.setSizes([420, 580])
-        self._pages = QStackedWidget()
-        self._pages.addWidget(self._card)
-        self._pages.addWidget(self._maps)
+        self._views = stacked(self._head, self._picture)
+        self._maps = split(Qt.Orientation.Horizontal, self._grid, self._views, sizes=(420, 580))
+        self._pages = stacked(self._card, self._maps)
         layout.addWidget(self._pages, 1)
         self._replay = ReplayBar(self._watch.replay, open_checkpoint)
         layout.addWidget(self._replay)
@@ -180,12 +164,10 @@ class WatchPanel(QWidget):
 
     def _build_tabs(self) -> QHBoxLayout:
         self._tabs: dict[str, QToolButton] = {}
-        self._group = QButtonGroup(self)
         for stack in STACKS:
             button = tool_button(stack, f"Show the {stack} stack", role="tab", is_checkable=True)
             self._tabs[stack] = button
-            self._group.addButton(button)
-        self._group.buttonClicked.connect(self._on_tab_clicked)
+        one_of(self, self._tabs.values()).buttonClicked.connect(self._on_tab_clicked)
         self._note = ElidedLabel(role="muted")
         self._note.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         layout = row(*self._tabs.values(), self._note, spacing=0)

@@ -8,7 +8,6 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QAction, QColor, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QButtonGroup,
     QListWidget,
     QListWidgetItem,
     QPlainTextEdit,
@@ -25,7 +24,7 @@ from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.view_state import ViewState
 from attnscope.widgets.actions import allow
 from attnscope.widgets.command_palette import Offer
-from attnscope.widgets.form_parts import FlowRow, column, row, together
+from attnscope.widgets.form_parts import FlowRow, column, one_of, row, together
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, ground, named, plain_tooltip, tool_button, when
 from attnscope.widgets.theme import Dressed, icon
 
@@ -227,9 +226,7 @@ class KeptPanel(_Drawer):
             tool_button(f"On {what}", f"Notes on {what}", role="segment", is_checkable=True)
             for what in ("this view", "the session")
         )
-        both = QButtonGroup(self)
-        for button in (self.of_view, self.of_session):
-            both.addButton(button)
+        one_of(self, (self.of_view, self.of_session))
         self.of_session.setChecked(True)
         self.close_button = tool_button("", "Close the kept views", role="flat")
         self._lay_out()
