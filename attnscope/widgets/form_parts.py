@@ -116,7 +116,7 @@ def scrolled_column(parent: QWidget, *, spacing: int = 8) -> QVBoxLayout:
 
 
 def scrolled(inner: QWidget, *, is_framed: bool = False, is_across: bool = False) -> QScrollArea:
-    """A widget whole, scrolled downwards where there is less height than it needs; sideways too `is_across`."""
+    """A widget whole, scrolled down where it has less height than it needs; `is_across`: sideways too."""
     area = QScrollArea(widgetResizable=True)
     area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
     if not is_framed:
@@ -584,8 +584,7 @@ class FormulaButton(QToolButton):
         self.setText("ƒ")
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._said = said
-        self._card = QMenu(self)
-        self._card.setAccessibleName("Formula and source")
+        self._card = named(QMenu(self), "Formula and source")
         self._card.aboutToShow.connect(self._fill)
         self.setMenu(self._card)
 

@@ -201,7 +201,7 @@ class InsidePanel(Dressed):
         self.layer = tool_button(
             _ON, "Go on through the rest of the layer", role="flat", clicked=self._ask_layer
         )
-        self.query = PlainLabel()
+        self.query = PlainLabel(tip="The query; ↑ and ↓ move, double-click a key's row to go there")
         self.chooser = QWidget()
         self.note = PlainLabel(role="hint")
         self.note.setContentsMargins(12, 4, 12, 0)
@@ -242,7 +242,6 @@ class InsidePanel(Dressed):
             self.steps[step] = button
         one_of(self, self.steps.values())
         row(self.back, self.query, self.on, on=self.chooser, spacing=0)
-        self.query.setToolTip("The query; ↑ and ↓ move, double-click a key's row to go there")
         self.layer.setToolTip(
             "Go on: heads side by side, W_O, residual, norm and feed-forward of this token, in Ask (Enter)"
         )

@@ -340,7 +340,7 @@ class ComparePage(Dressed):
         self.order_buttons = self._make_order_buttons()
         self.all_stacks = tool_button("All stacks", "Heads of all stacks", role="segment", is_checkable=True)
         self.grid_hint = ElidedLabel(role="muted")
-        self._patience = QTimer(self)
+        self._patience = QTimer(self, singleShot=True, interval=_PATIENCE_MS)
         self._lay_out()
         self._connect()
         self.dress()
@@ -451,8 +451,6 @@ class ComparePage(Dressed):
         self.grid.head_selected.connect(self._state.select)
         self.grid.head_hovered.connect(self.hover_text)
         self.maps.cell_pointed.connect(self.hover_text)
-        self._patience.setSingleShot(True)
-        self._patience.setInterval(_PATIENCE_MS)
         self._patience.timeout.connect(self._show_stale)
         told, session = self._state.changed, self._session.changed
         stages = (told.sides, told.traced, told.busy, told.compared, told.heads)

@@ -54,7 +54,7 @@ from attnscope.widgets.form_parts import (
     row,
     scrolled_column,
 )
-from attnscope.widgets.labels import PlainLabel, plain_tooltip, rule, tool_button, when, when_seen
+from attnscope.widgets.labels import PlainLabel, named, plain_tooltip, rule, tool_button, when, when_seen
 from attnscope.widgets.theme import Dressed
 from attnscope.widgets.token_chips import Chip, ChipRows
 
@@ -531,14 +531,14 @@ class GenerationPanel(Dressed):
         self.form = WritingForm(state)
         self.write = QPushButton("Generate")
         self.use = QPushButton("Use as text")
-        self.progress = QProgressBar()
-        self.summary = PlainLabel(role="muted")
+        self.progress = named(QProgressBar(textVisible=False), "Tokens generated")
+        self.summary = PlainLabel(role="muted", wraps=True)
         self.key = ProbabilityKey()
         self.strip = WrittenStrip()
-        self.where = PlainLabel(role="name")
+        self.where = PlainLabel(role="name", wraps=True)
         self.alternatives = AlternativeTable()
         self.tree_title = PlainLabel("Beam tree", "name")
-        self.tree_hint = PlainLabel(role="muted")
+        self.tree_hint = PlainLabel(role="muted", wraps=True)
         self.has_dropped = QCheckBox("dropped")
         self.tree = BeamView()
         self._tree_scroll = QScrollArea()
@@ -565,12 +565,7 @@ class GenerationPanel(Dressed):
         column.addWidget(self.tree_hint)
         column.addWidget(self._tree_scroll)
         column.addStretch(1)
-        self.summary.setWordWrap(True)
-        self.where.setWordWrap(True)
-        self.tree_hint.setWordWrap(True)
         self.has_dropped.setChecked(True)
-        self.progress.setTextVisible(False)
-        self.progress.setAccessibleName("Tokens generated")
         policy = self.progress.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         self.progress.setSizePolicy(policy)

@@ -172,7 +172,7 @@ class AlignmentBar(QWidget):
             },
         )
         self.read = tool_button("", "Read a pair whose links are known", role="flat")
-        self.shown, self.mean = PlainLabel(role="name"), ElidedLabel()
+        self.shown, self.mean = PlainLabel(role="name", tip=plain_tooltip(_NUMBERS)), ElidedLabel()
         self.best = tool_button("", "Select the head that aligns best", clicked=state.select_best)
         self.origin = ElidedLabel(role="muted")
         self._lay_out()
@@ -185,7 +185,6 @@ class AlignmentBar(QWidget):
 
     def _lay_out(self) -> None:
         self.switch.setParent(self)  # until it gets its place
-        self.shown.setToolTip(plain_tooltip(_NUMBERS))
         self.shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._legend, self._numbers, self._about = QWidget(), QWidget(), QWidget()
         legend = row(on=self._legend, margins=(0, 0, 8, 0), spacing=4)

@@ -283,7 +283,7 @@ class OutputPanel(QWidget):
             DifferenceLabel("Text after the gates"),
         )
         self.certainty = PlainLabel(role="muted", tip=plain_tooltip(CERTAINTY_TIP))
-        self.unwritten = PlainLabel(_UNWRITTEN, "hint")
+        self.unwritten = PlainLabel(_UNWRITTEN, "hint", wraps=True)
         self._lay_out()
         self._is_chosen = self._is_alone = False
         self._stale = StaleWatch(self._is_late, self._show_stale, self)
@@ -305,7 +305,6 @@ class OutputPanel(QWidget):
             column.addWidget(text)
             if text is self.texts[0]:
                 column.addWidget(self.certainty)
-        self.unwritten.setWordWrap(True)
         column.addWidget(self.unwritten)
         column.addWidget(self.copied)
         column.addWidget(self.table)

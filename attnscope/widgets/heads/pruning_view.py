@@ -243,7 +243,7 @@ class PointPanel(QWidget):
         self.untouched = PlainLabel(role="hint")
         self.taken_title, self.taken = PlainLabel("Removed last", "section"), PlainLabel()
         self.hint = PlainLabel(_HINT, role="hint")
-        self.loaded = PlainLabel(role="name")
+        self.loaded = PlainLabel(role="name", wraps=True)
         self.again_button = push_button("Load it again", clicked=state.load_again)
         self.explore_button = push_button("See in Explore", clicked=self.explore_wanted)
         self.remove_button = push_button("Remove these heads…", clicked=self.remove_wanted)
@@ -263,7 +263,6 @@ class PointPanel(QWidget):
         told.addStretch(1)
         layout = column((scrolled(inner), 1), on=self, spacing=0)
         self._bottom = QWidget()
-        self.loaded.setWordWrap(True)
         column(
             self.loaded,
             self.again_button,

@@ -74,9 +74,9 @@ class TokenizersView(LabFrame):
         super().__init__("Tokenizers compared", state.controls)
         self._choose_file, self._ask_text = choose_file, ask_text
         self.state = state
-        self.text_name = PlainLabel("the sample text", "small")
+        self.text_name = PlainLabel("the sample text", "small", wraps=True)
         self.kinds = {kind: QCheckBox(name) for kind, name in KINDS.items()}
-        self.sizes, self.typed = QLineEdit(), QLineEdit()
+        self.sizes, self.typed = named(QLineEdit(), "Vocabulary sizes"), QLineEdit()
         self.held_out = QCheckBox("Measure on the last fifth")
         self.start, self.progress = QPushButton("Train and compare"), QProgressBar()
         self.length_chart, self.density_chart = ChartPanel(), ChartPanel()
@@ -133,7 +133,6 @@ class TokenizersView(LabFrame):
         ):
             button.clicked.connect(run)
         self.file_button.setToolTip("Up to 1,000,000 characters of a UTF-8 file")
-        self.text_name.setWordWrap(True)
         self.add_to_side(
             PlainLabel("Text", "section"),
             row(self.sample_button, self.file_button, self.paste_button, None, spacing=6),
@@ -150,7 +149,6 @@ class TokenizersView(LabFrame):
         self.side.addWidget(PlainLabel("Kinds", "section"))
         self.side.addLayout(grid)
         self.sizes.setText(" ".join(map(str, SIZES)))
-        self.sizes.setAccessibleName("Vocabulary sizes")
         self.sizes.setToolTip(plain_tooltip("Pieces of each vocabulary, up to 12 sizes"))
         self.sizes.editingFinished.connect(self._on_sizes)
         self.typed.setAccessibleName("Sentence in every tokenizer")
@@ -376,7 +374,7 @@ class MergesView(LabFrame):
             JumpSlider(Qt.Orientation.Horizontal),
         )
         self.pieces_value, self.place = PlainLabel("", "value"), PlainLabel("", "hint")
-        self.play = tool_button("", "Play the steps")
+        self.play = tool_button("", "Play the steps", clicked=self._on_play)
         self.back, self.forward = tool_button("◂", "One step back"), tool_button("▸", "One step on")
         self.chips = ChipFlow("The words at this step")
         self._step_rows = TextTableModel(_STEP_COLUMNS, self._step_cells, left=frozenset({1, 4}))
@@ -475,7 +473,6 @@ class MergesView(LabFrame):
         self.text.setPlaceholderText("Type words to split")
         self.slider.setAccessibleName("Step")
         self.slider.valueChanged.connect(self.state.go_to)
-        self.play.clicked.connect(self._on_play)
         self.back.clicked.connect(self._on_back)
         self.forward.clicked.connect(self._on_forward)
         self._area = scrolled(self.chips, is_across=True)

@@ -14,7 +14,7 @@ from attnscope.records.charts import Chart, Series
 from attnscope.records.tokenizers import MAX_QUERY, PIECE_KINDS, PieceDetail, SortKey
 from attnscope.viewmodels.labs.tokenizers import MODES, VocabularyState
 from attnscope.widgets.form_parts import column, row, scrolled
-from attnscope.widgets.labels import PlainLabel, ground, tool_button, when
+from attnscope.widgets.labels import PlainLabel, ground, named, tool_button, when
 from attnscope.widgets.labs.cells_and_tables import TextTable, TextTableModel
 from attnscope.widgets.labs.lab_view import LabFoot
 from attnscope.widgets.theme import Dressed
@@ -41,8 +41,8 @@ class VocabularyView(Dressed):
     def __init__(self, state: VocabularyState) -> None:
         super().__init__()
         self.state, self.controls = state, state.controls
-        self.query, self.typed = QLineEdit(), QLineEdit()
-        self.mode, self.kind = QComboBox(), QComboBox()
+        self.query, self.typed = named(QLineEdit(), "Search pieces"), named(QLineEdit(), "Text to spell")
+        self.mode, self.kind = named(QComboBox(), "How to search"), named(QComboBox(), "Kind of piece")
         self.sentence = PlainLabel("", "name", wraps=True)
         self.count, self.spelled = PlainLabel("", "hint"), PlainLabel("", "hint")
         self._rows = TextTableModel(_COLUMNS, self._cells, left=frozenset({1, 2}))
@@ -102,18 +102,15 @@ class VocabularyView(Dressed):
 
     def _build(self) -> None:
         self.query.setPlaceholderText("Search pieces")
-        self.query.setAccessibleName("Search pieces")
         self.query.setClearButtonEnabled(True)
         self.query.setMaxLength(MAX_QUERY)
         self.query.textEdited.connect(self._on_query)
         for mode, name in MODES.items():
             self.mode.addItem(name, mode)
-        self.mode.setAccessibleName("How to search")
         self.mode.activated.connect(self._on_mode)
         self.kind.addItem("every kind", "")
         for kind in PIECE_KINDS:
             self.kind.addItem(kind, kind)
-        self.kind.setAccessibleName("Kind of piece")
         self.kind.activated.connect(self._on_kind)
         header = self.table.horizontalHeader()
         header.setSectionsClickable(True)
@@ -122,7 +119,6 @@ class VocabularyView(Dressed):
         header.sortIndicatorChanged.connect(self._on_sorted)
         self.table.row_chosen.connect(self._on_row)
         self.typed.setPlaceholderText("Type a text to spell it in this vocabulary")
-        self.typed.setAccessibleName("Text to spell")
         self.typed.textEdited.connect(self.state.spell)
         self.flow.hovered.connect(self.hover_text)
         self._area = scrolled(self.flow, is_across=True)

@@ -63,7 +63,7 @@ from attnscope.viewmodels.training.planning import (
 from attnscope.viewmodels.training.recipe_text import csv_of_table, take_preset
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.widgets.form_parts import SideTabs, column, dress_table, monospaced_font, row
-from attnscope.widgets.labels import ElidedLabel, PlainLabel, push_button, tool_button, when
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, push_button, tool_button, when
 from attnscope.widgets.theme import Dressed, Dressing
 
 _FONT = """
@@ -374,11 +374,9 @@ class _BatchPanel(QWidget):
     def __init__(self, state: TrainingState) -> None:
         super().__init__()
         self._state = state
-        self.text = QPlainTextEdit()
-        self.text.setReadOnly(True)
+        self.text = named(QPlainTextEdit(readOnly=True), "What the model reads first")
         self.text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.text.setFont(monospaced_font(round(type_px(12))))
-        self.text.setAccessibleName("What the model reads first")
         self._problem = PlainLabel(role="error", wraps=True)
         self._sample = PlainLabel(_SAMPLE, role="muted", wraps=True)
         self._again = push_button(

@@ -30,7 +30,7 @@ from attnscope.viewmodels.training.recipe_text import (
 from attnscope.viewmodels.view_state import Page, PagePart, ViewState
 from attnscope.widgets.command_palette import Offer
 from attnscope.widgets.form_parts import FormulaLabel, SideTabs, column, row
-from attnscope.widgets.labels import PlainLabel, ground, tool_button, when
+from attnscope.widgets.labels import PlainLabel, ground, named, tool_button, when
 from attnscope.widgets.theme import Dressed, icon
 from attnscope.widgets.training.charts import INSIDE_VIEWS
 from attnscope.widgets.training.page import INSIDE
@@ -305,9 +305,9 @@ class TourPanel(Dressed):
         self.text = RichText(13)
         self.formula = FormulaLabel(LARGE_PX - 3)
         self.task = PlainLabel(wraps=True)
-        self.do_button = QPushButton("Do it for me")
+        self.do_button = named(QPushButton("Do it for me"), "Do this step for me")
         self.doing = PlainLabel(role="muted")
-        self.back_button = QPushButton("Back")
+        self.back_button = named(QPushButton("Back"), tip="Previous step (←)")
         self.next_button = QPushButton("Next")
         self.keep_button = tool_button(
             "Stop here and keep this view", "Stop the tour here and keep what is shown", role="flat"
@@ -358,10 +358,8 @@ class TourPanel(Dressed):
         self.leave_button.clicked.connect(lambda: state.leave())
         self.keep_button.clicked.connect(lambda: state.leave(is_keeping=True))
         self.next_button.setDefault(True)
-        self.back_button.setToolTip("Previous step (←)")
         self.leave_button.setToolTip("Leave the tour and restore what was open before (Esc)")
         self.keep_button.setToolTip("Leave the tour and keep what is shown now")
-        self.do_button.setAccessibleName("Do this step for me")
         for button in self.findChildren(QAbstractButton):
             button.installEventFilter(self)
         when(self, self._show_tour, state.changed.tour)

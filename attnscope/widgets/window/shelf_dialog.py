@@ -156,7 +156,7 @@ class ShelfDialog(QDialog):
         self.title, self.facts = ElidedLabel(role="name"), ElidedLabel(role="muted")
         self.files = ElidedLabel(role="hint")
         self.words, self.told = PlainLabel(), PlainLabel()
-        self.bar = QProgressBar()
+        self.bar = named(QProgressBar(textVisible=False), "Progress of the download")
         self.progress = ElidedLabel(role="value")
         self.pause_button, self.cancel_button = QPushButton("Pause"), QPushButton("Cancel")
         self.main_button = QPushButton()
@@ -185,9 +185,7 @@ class ShelfDialog(QDialog):
         self.words.setMinimumHeight(round(type_px(36)))
         self.told.setMinimumHeight(round(type_px(_WORDS_PX)))
         self.told.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.bar.setTextVisible(False)
         self.bar.setRange(0, 1000)
-        self.bar.setAccessibleName("Progress of the download")
         for button in (self.pause_button, self.cancel_button):
             button.setAutoDefault(False)
         self.download_row = QWidget()
