@@ -3,16 +3,21 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from psygnal import Signal, SignalGroup
 
 from attnscope.counting import below_text, number_text, short_words, weight_words
 from attnscope.errors import LoadError, UserError
-from attnscope.records.maps import HeadInside
+from attnscope.labs.lab import LabWords
+from attnscope.records.maps import HeadInside, HeadMap, HeadMeasures, PositionTable
+from attnscope.records.measures import HeadTable
 from attnscope.records.outputs import Candidate, Output
+from attnscope.records.sites import Site
+from attnscope.records.tokens import Token
 from attnscope.schemes.measures import TEXT_MEASURES
 from attnscope.viewmodels.session.file import SavedSession
 from attnscope.viewmodels.tours.tours import (
@@ -23,327 +28,63 @@ from attnscope.viewmodels.tours.tours import (
     Tour,
     TourStates,
     TourStep,
+    Weights,
     holds,
     jobs_of,
 )
 from attnscope.viewmodels.training.recipe_text import recipe_value
+from attnscope.viewmodels.training.run_curves import RunCurves
 
-# The numbers that a tour's text may name, read from what is on the screen: inside a head, of what the model
-# says, and of the other pages.
+# The numbers that a tour's text may name, read from what is on the screen: of the model and the map, inside a
+# head, of what the model says, and of the other pages.
 #
-# Each has a name that stands in braces in the text, and a function that gives it as words, or None while it
-# is not there. Definitions: `schemes/measures`, `records/maps.py`.
+# Each has a name that stands in braces in the text. A table says of what its numbers are, and how each is
+# said in words; while that is not there, or nothing is to be said, it is None. Definitions:
+# `schemes/measures`, `records/maps.py`.
 
-_MAX_OF_LAB = 3
+_MAX_ROW, _MAX_OF_LAB = 8, 3
+T = TypeVar("T")
+AtKey = tuple[HeadInside, int]
+"""The inside of a head, and the row of the key that is looked at."""
+Outputs = tuple[Output, Output]
+"""What the model says with the gates open, and as they are."""
 
 
-# Inside the head
+def _numbers(
+    find: Callable[[Spot], T | None], said: Mapping[str, Callable[[T], str | None]]
+) -> dict[str, Read]:
+    """The numbers of one thing, by their names."""
 
+    def read(say: Callable[[T], str | None], spot: Spot) -> str | None:
+        found = find(spot)
+        return None if found is None else say(found)
 
-def _inside(read: Callable[[HeadInside], float | int | None]) -> Read:
-    def words(spot: Spot) -> str | None:
-        value = read(spot.inside) if spot.inside is not None else None
-        return None if value is None else number_text(float(value))
+    return {name: partial(read, say) for name, say in said.items()}
 
-    return words
 
-
-def _at_key(field: str) -> Read:
-    def words(spot: Spot) -> str | None:
-        row = spot.states.inside.row
-        values = getattr(spot.inside, field) if spot.inside is not None else None
-        return number_text(float(values[row])) if values is not None and row is not None else None
-
-    return words
-
-
-def _exp_score(spot: Spot) -> str | None:
-    row = spot.states.inside.row
-    if spot.inside is None or row is None:
-        return None
-    return number_text(math.exp(min(float(spot.inside.score[row]), 700.0)))
-
-
-def _sum_exp(spot: Spot) -> str | None:
-    return number_text(math.exp(min(spot.inside.lse, 700.0))) if spot.inside is not None else None
-
-
-def _largest_terms(spot: Spot) -> str | None:
-    row = spot.states.inside.row
-    if spot.inside is None or row is None:
-        return None
-    products = spot.inside.products[row]
-    order = np.argsort(-np.abs(products), kind="stable")[:3]
-    terms = [short_words(products[d]) for d in order]
-    rest = [f"({term})" if term.startswith("−") else term for term in terms[1:]]
-    return " + ".join([*terms[:1], *rest, "…"])
-
-
-def _output_error(spot: Spot) -> str | None:
-    return f"{spot.inside.output_error:.0e}" if spot.inside is not None else None
-
-
-def _d_model(spot: Spot) -> str | None:
-    n_heads = spot.n_heads
-    return str(len(spot.inside.q) * n_heads) if spot.inside is not None and n_heads else None
-
-
-# What the model says
-
-
-def _outputs(spot: Spot) -> tuple[Output, Output] | None:
-    traced = spot.states.session.tracing.settled
-    return (traced.comparison.before, traced.comparison.after) if traced is not None else None
-
-
-def _at(output: Output, spot: Spot) -> tuple[Candidate, ...]:
-    found = output.predictions
-    return found[min(spot.states.view.position, len(found) - 1)].candidates if found else ()
-
-
-def _top(which: int) -> Read:
-    def words(spot: Spot) -> str | None:
-        outputs = _outputs(spot)
-        found = _at(outputs[which], spot) if outputs else ()
-        return found[0].token.piece.strip() if found else None
-
-    return words
-
-
-def _probability(which: int) -> Read:
-    """The probability of what the whole model found most probable, before and after."""
-
-    def words(spot: Spot) -> str | None:
-        outputs = _outputs(spot)
-        wanted = _at(outputs[0], spot)[:1] if outputs else ()
-        if not outputs or not wanted:
-            return None
-        listed = _at(outputs[which], spot)
-        shown = next((c for c in listed if c.token.id == wanted[0].token.id), None)
-        if shown is not None or not listed:
-            return weight_words(shown.probability) if shown is not None else None
-        return below_text(min(candidate.probability for candidate in listed))
-
-    return words
-
-
-def _said(which: int) -> Read:
-    def words(spot: Spot) -> str | None:
-        outputs = _outputs(spot)
-        return (outputs[which].generated or None) if outputs else None
-
-    return words
-
-
-def _kl(spot: Spot) -> str | None:
-    """The largest KL(before ‖ after) over the positions, in nats."""
-    traced = spot.states.session.tracing.settled
-    if traced is None or not traced.comparison.kl_nats:
-        return None
-    return number_text(max(traced.comparison.kl_nats))
-
-
-def _n_off(spot: Spot) -> str | None:
-    return str(len(spot.states.session.gates.off())) if spot.states.session.model else None
-
-
-# Passes over texts, training, positions, labs
-
-
-def _best(measure: str, *, is_value: bool) -> Read:
-    """The head of the table in which a measure is largest, or that value."""
-
-    def words(spot: Spot) -> str | None:
-        table = spot.states.heads.table
-        if measure not in table.names or not np.isfinite(table.column(measure)).any():
-            return None
-        column = table.column(measure)
-        best = int(np.nanargmax(column))
-        return f"{column[best]:.2f}" if is_value else table.heads[best].label
-
-    return words
-
-
-def _n_measured(spot: Spot) -> str | None:
-    table = spot.states.heads.table
-    return f"{table.n_texts:,}" if table.heads else None
-
-
-def _curve(read: Callable[[TourStates], float]) -> Read:
-    def words(spot: Spot) -> str | None:
-        return number_text(read(spot.states)) if spot.states.curves.curves else None
-
-    return words
-
-
-def _whole(states: TourStates) -> float:
-    return states.curves.curves[0].points[0].value
-
-
-def _half(states: TourStates) -> float:
-    points = states.curves.curves[0].points
-    return points[len(points) // 2].value
-
-
-def _recipe(section: str, key: str) -> Read:
-    def words(spot: Spot) -> str | None:
-        value = recipe_value(spot.states.training.recipe.text, section, key)
-        return None if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-
-    return words
-
-
-def _last(name: str) -> Read:
-    def words(spot: Spot) -> str | None:
-        values = getattr(spot.states.training.run.curves, name).values
-        return number_text(float(values[-1])) if len(values) else None
-
-    return words
-
-
-def _step(spot: Spot) -> str | None:
-    return f"{spot.states.training.run.step:,}"
-
-
-def _cosine(offset: int) -> Read:
-    """Mean cosine of all pairs of positions so far apart, of the first encoding shown."""
-
-    def words(spot: Spot) -> str | None:
-        tables = spot.states.positions.tables
-        if not tables or len(tables[0].by_offset) <= offset:
-            return None
-        return short_words(float(tables[0].by_offset[offset]))
-
-    return words
-
-
-def _lab(spot: Spot) -> str | None:
-    words = spot.states.places.lab_words()
-    numbers = words.numbers[:_MAX_OF_LAB] if words else ()
-    return "\n".join(f"{name}: {value}" for name, value in numbers) or None
-
-
-def _lab_says(spot: Spot) -> str | None:
-    words = spot.states.places.lab_words()
-    return words.sentence if words else None
-
-
-INSIDE_NUMBERS: Mapping[str, Read] = {
-    "d_head": _inside(lambda inside: len(inside.q)),
-    "d_model": _d_model,
-    "terms": _largest_terms,
-    "dot": _at_key("dot"),
-    "scale": _inside(lambda inside: inside.scale),
-    "score": _at_key("score"),
-    "exp_score": _exp_score,
-    "sum_exp": _sum_exp,
-    "lse": _inside(lambda inside: inside.lse),
-    "value_norm": _at_key("value_norms"),
-    "output_norm": _inside(lambda inside: float(np.linalg.norm(inside.output))),
-    "output_error": _output_error,
-    "top_before": _top(0),
-    "top_after": _top(1),
-    "p_before": _probability(0),
-    "p_after": _probability(1),
-    "said_before": _said(0),
-    "said_after": _said(1),
-    "kl": _kl,
-    "n_off": _n_off,
-    "best_stripe": _best("stripe", is_value=False),
-    "best_stripe_value": _best("stripe", is_value=True),
-    "best_previous": _best("previous", is_value=False),
-    "best_previous_value": _best("previous", is_value=True),
-    "n_measured": _n_measured,
-    "loss_whole": _curve(_whole),
-    "loss_half": _curve(_half),
-    "recipe_steps": _recipe("training", "n_steps"),
-    "recipe_batch": _recipe("training", "batch_size"),
-    "recipe_rate": _recipe("optimizer", "learning_rate"),
-    "recipe_warmup": _recipe("schedule", "warmup_steps"),
-    "recipe_layers": _recipe("model", "n_layers"),
-    "recipe_heads": _recipe("model", "n_heads"),
-    "recipe_width": _recipe("model", "d_model"),
-    "step": _step,
-    "loss": _last("train_loss"),
-    "rate": _last("learning_rate"),
-    "gradient_norm": _last("gradient_norm"),
-    "cosine_1": _cosine(1),
-    "cosine_8": _cosine(8),
-    "cosine_32": _cosine(32),
-    "lab": _lab,
-    "lab_says": _lab_says,
-}
-
-
-_MAX_ROW = 8
-
-
-def number_named(name: str, spot: Spot) -> str | None:
-    """A number in words; None while it is not there. Raises KeyError for a name there is not."""
-    return NUMBERS[name](spot)
+def _plain(token: Token) -> str:
+    return token.piece.strip()
 
 
 # The model and the map
 
 
-def _model(spot: Spot) -> str | None:
-    return spot.states.session.model.name if spot.states.session.model else None
+def _query(spot: Spot) -> Token | None:
+    return spot.map.queries[spot.row] if spot.map and spot.row is not None else None
 
 
-def _parameters(spot: Spot) -> str | None:
-    return f"{spot.states.session.model.n_parameters:,}" if spot.states.session.model else None
+def _key(spot: Spot) -> Token | None:
+    return spot.map.keys[spot.column] if spot.map and spot.column is not None else None
 
 
-def _head(spot: Spot) -> str | None:
-    return spot.states.session.primary.label if spot.states.session.primary else None
+def _strongest(spot: Spot) -> Token | None:
+    return spot.map.keys[spot.strongest] if spot.map and spot.strongest is not None else None
 
 
-def _n_heads(spot: Spot) -> str | None:
-    return str(spot.n_heads) if spot.n_heads else None
-
-
-def _last_head(spot: Spot) -> str | None:
-    return str(spot.n_heads - 1) if spot.n_heads else None
-
-
-def _n_layers(spot: Spot) -> str | None:
+def _sites_beside(spot: Spot) -> tuple[Site, ...] | None:
+    """The sites of the stack of the head that is shown."""
     model, head = spot.states.session.model, spot.states.session.primary
-    return str(sum(s.stack == head.stack for s in model.sites)) if model and head else None
-
-
-def _n_all_heads(spot: Spot) -> str | None:
-    model = spot.states.session.model
-    return str(sum(site.n_heads for site in model.sites)) if model else None
-
-
-def _n_queries(spot: Spot) -> str | None:
-    return str(len(spot.map.queries)) if spot.map else None
-
-
-def _n_keys(spot: Spot) -> str | None:
-    return str(len(spot.map.keys)) if spot.map else None
-
-
-def _n_weights(spot: Spot) -> str | None:
-    return f"{spot.map.weights.size:,}" if spot.map else None
-
-
-def _n_hidden(spot: Spot) -> str | None:
-    return f"{int(np.isnan(spot.map.weights).sum()):,}" if spot.map else None
-
-
-def _query(spot: Spot) -> str | None:
-    return spot.map.queries[spot.row].piece.strip() if spot.map and spot.row is not None else None
-
-
-def _read(spot: Spot) -> str | None:
-    """The token that was read: the query itself."""
-    row = spot.map.queries[spot.row] if spot.map and spot.row is not None else None
-    return (row.read or row.piece).strip() if row is not None else None
-
-
-def _key(spot: Spot) -> str | None:
-    return spot.map.keys[spot.column].piece.strip() if spot.map and spot.column is not None else None
+    return tuple(s for s in model.sites if s.stack == head.stack) if model and head else None
 
 
 def _weight(spot: Spot) -> str | None:
@@ -355,75 +96,249 @@ def _weight(spot: Spot) -> str | None:
     return "not allowed" if math.isnan(weights[column]) else "left out"
 
 
-def _strongest(spot: Spot) -> str | None:
-    return spot.map.keys[spot.strongest].piece.strip() if spot.map and spot.strongest is not None else None
-
-
 def _strongest_weight(spot: Spot) -> str | None:
     weights, best = spot.weights, spot.strongest
     return weight_words(float(weights[best])) if weights is not None and best is not None else None
 
 
-def _row_weights(spot: Spot) -> str | None:
-    if spot.weights is None:
-        return None
-    shown = [weight_words(float(w)) for w in spot.weights if math.isfinite(w)]
+def _row_weights(weights: Weights) -> str:
+    shown = [weight_words(float(w)) for w in weights if math.isfinite(w)]
     return " + ".join(shown[:_MAX_ROW]) + (" + …" if len(shown) > _MAX_ROW else "")
 
 
-def _row_sum(spot: Spot) -> str | None:
-    weights = spot.weights
-    return f"{float(weights[np.isfinite(weights)].sum()):.3f}" if weights is not None else None
-
-
-def _n_seen(spot: Spot) -> str | None:
-    return str(int(np.isfinite(spot.weights).sum())) if spot.weights is not None else None
-
-
-def _stripe(spot: Spot) -> str | None:
+def _stripe(shown: HeadMap) -> str | None:
     """Mean weight on the token after the earlier copy of the query's token (Olsson et al. 2022)."""
-    if spot.map is None:
-        return None
-    pieces, weights = [token.id for token in spot.map.queries], spot.map.weights
+    pieces, weights = [token.id for token in shown.queries], shown.weights
     pairs = [(i, j + 1) for i, a in enumerate(pieces) for j, b in enumerate(pieces[: i - 1]) if i and a == b]
     found = [float(weights[i, j]) for i, j in pairs if j < weights.shape[1] and math.isfinite(weights[i, j])]
     return weight_words(sum(found) / len(found)) if found else None
 
 
-def _measure(name: str) -> Read:
-    def read(spot: Spot) -> str | None:
-        value = getattr(spot.measures, name) if spot.measures is not None else math.nan
-        return f"{value:.2f}" if math.isfinite(value) else None
+def _measure(name: str, measures: HeadMeasures) -> str | None:
+    value = getattr(measures, name)
+    return f"{value:.2f}" if math.isfinite(value) else None
 
-    return read
+
+# Inside the head
+
+
+def _at_key(spot: Spot) -> AtKey | None:
+    row = spot.states.inside.row
+    return (spot.inside, row) if spot.inside is not None and row is not None else None
+
+
+def _exp(score: float) -> str:
+    return number_text(math.exp(min(score, 700.0)))
+
+
+def _largest_terms(at: AtKey) -> str:
+    products = at[0].products[at[1]]
+    order = np.argsort(-np.abs(products), kind="stable")[:3]
+    terms = [short_words(products[d]) for d in order]
+    rest = [f"({term})" if term.startswith("−") else term for term in terms[1:]]
+    return " + ".join([*terms[:1], *rest, "…"])
+
+
+def _d_model(spot: Spot) -> str | None:
+    n_heads = spot.n_heads
+    return str(len(spot.inside.q) * n_heads) if spot.inside is not None and n_heads else None
+
+
+# What the model says
+
+
+def _outputs(spot: Spot) -> Outputs | None:
+    traced = spot.states.session.tracing.settled
+    return (traced.comparison.before, traced.comparison.after) if traced is not None else None
+
+
+def _at(output: Output, spot: Spot) -> tuple[Candidate, ...]:
+    found = output.predictions
+    return found[min(spot.states.view.position, len(found) - 1)].candidates if found else ()
+
+
+def _top(which: int, spot: Spot) -> str | None:
+    outputs = _outputs(spot)
+    found = _at(outputs[which], spot) if outputs else ()
+    return _plain(found[0].token) if found else None
+
+
+def _probability(which: int, spot: Spot) -> str | None:
+    """The probability of what the whole model found most probable, before and after."""
+    outputs = _outputs(spot)
+    wanted = _at(outputs[0], spot)[:1] if outputs else ()
+    if not outputs or not wanted:
+        return None
+    listed = _at(outputs[which], spot)
+    shown = next((c for c in listed if c.token.id == wanted[0].token.id), None)
+    if shown is not None or not listed:
+        return weight_words(shown.probability) if shown is not None else None
+    return below_text(min(candidate.probability for candidate in listed))
+
+
+# Passes over texts, training, positions, labs
+
+
+def _best(measure: str, table: HeadTable, *, is_value: bool = False) -> str | None:
+    """The head of the table in which a measure is largest, or that value."""
+    if measure not in table.names or not np.isfinite(table.column(measure)).any():
+        return None
+    column = table.column(measure)
+    best = int(np.nanargmax(column))
+    return f"{column[best]:.2f}" if is_value else table.heads[best].label
+
+
+def _recipe(section: str, key: str, recipe: str) -> str | None:
+    value = recipe_value(recipe, section, key)
+    return None if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _last(name: str, curves: RunCurves) -> str | None:
+    values = getattr(curves, name).values
+    return number_text(float(values[-1])) if len(values) else None
+
+
+def _cosine(offset: int, tables: tuple[PositionTable, ...]) -> str | None:
+    """Mean cosine of all pairs of positions so far apart, of the first encoding shown."""
+    if not tables or len(tables[0].by_offset) <= offset:
+        return None
+    return short_words(float(tables[0].by_offset[offset]))
+
+
+def _lab(words: LabWords) -> str | None:
+    return "\n".join(f"{name}: {value}" for name, value in words.numbers[:_MAX_OF_LAB]) or None
 
 
 NUMBERS: Mapping[str, Read] = {
-    "model": _model,
-    "parameters": _parameters,
-    "head": _head,
-    "n_heads": _n_heads,
-    "last_head": _last_head,
-    "n_layers": _n_layers,
-    "n_all_heads": _n_all_heads,
-    "n_queries": _n_queries,
-    "n_keys": _n_keys,
-    "n_weights": _n_weights,
-    "n_hidden": _n_hidden,
-    "n_seen": _n_seen,
-    "query": _query,
-    "read": _read,
-    "key": _key,
+    **_numbers(
+        lambda spot: spot.states.session.model,
+        {
+            "model": lambda model: model.name,
+            "parameters": lambda model: f"{model.n_parameters:,}",
+            "n_all_heads": lambda model: str(sum(site.n_heads for site in model.sites)),
+        },
+    ),
+    **_numbers(lambda spot: spot.states.session.primary, {"head": lambda head: head.label}),
+    **_numbers(lambda spot: spot.n_heads or None, {"n_heads": str, "last_head": lambda n: str(n - 1)}),
+    **_numbers(_sites_beside, {"n_layers": lambda sites: str(len(sites))}),
+    **_numbers(
+        lambda spot: spot.map,
+        {
+            "n_queries": lambda shown: str(len(shown.queries)),
+            "n_keys": lambda shown: str(len(shown.keys)),
+            "n_weights": lambda shown: f"{shown.weights.size:,}",
+            "n_hidden": lambda shown: f"{int(np.isnan(shown.weights).sum()):,}",
+            "stripe": _stripe,
+        },
+    ),
+    **_numbers(_query, {"query": _plain, "read": lambda token: (token.read or token.piece).strip()}),
+    **_numbers(_key, {"key": _plain}),
+    **_numbers(_strongest, {"strongest": _plain}),
     "weight": _weight,
-    "strongest": _strongest,
+    **_numbers(
+        lambda spot: spot.weights,
+        {
+            "n_seen": lambda weights: str(int(np.isfinite(weights).sum())),
+            "row_weights": _row_weights,
+            "row_sum": lambda weights: f"{float(weights[np.isfinite(weights)].sum()):.3f}",
+        },
+    ),
     "strongest_weight": _strongest_weight,
-    "row_weights": _row_weights,
-    "row_sum": _row_sum,
-    "stripe": _stripe,
-    **{name: _measure(name) for name in TEXT_MEASURES},
-    **INSIDE_NUMBERS,
+    **_numbers(lambda spot: spot.measures, {name: partial(_measure, name) for name in TEXT_MEASURES}),
+    **_numbers(
+        lambda spot: spot.inside,
+        {
+            "d_head": lambda inside: number_text(float(len(inside.q))),
+            "scale": lambda inside: number_text(float(inside.scale)),
+            "lse": lambda inside: number_text(float(inside.lse)),
+            "sum_exp": lambda inside: _exp(inside.lse),
+            "output_norm": lambda inside: number_text(float(np.linalg.norm(inside.output))),
+            "output_error": lambda inside: f"{inside.output_error:.0e}",
+        },
+    ),
+    "d_model": _d_model,
+    **_numbers(
+        _at_key,
+        {
+            "terms": _largest_terms,
+            "dot": lambda at: number_text(float(at[0].dot[at[1]])),
+            "score": lambda at: number_text(float(at[0].score[at[1]])),
+            "exp_score": lambda at: _exp(float(at[0].score[at[1]])),
+            "value_norm": lambda at: number_text(float(at[0].value_norms[at[1]])),
+        },
+    ),
+    "top_before": partial(_top, 0),
+    "top_after": partial(_top, 1),
+    "p_before": partial(_probability, 0),
+    "p_after": partial(_probability, 1),
+    **_numbers(
+        _outputs,
+        {
+            "said_before": lambda outputs: outputs[0].generated or None,
+            "said_after": lambda outputs: outputs[1].generated or None,
+        },
+    ),
+    **_numbers(  # the largest KL(before ‖ after) over the positions, in nats
+        lambda spot: spot.states.session.tracing.settled,
+        {"kl": lambda traced: number_text(max(kl)) if (kl := traced.comparison.kl_nats) else None},
+    ),
+    **_numbers(
+        lambda spot: spot.states.session if spot.states.session.model else None,
+        {"n_off": lambda session: str(len(session.gates.off()))},
+    ),
+    **_numbers(
+        lambda spot: spot.states.heads.table,
+        {
+            "best_stripe": partial(_best, "stripe"),
+            "best_stripe_value": partial(_best, "stripe", is_value=True),
+            "best_previous": partial(_best, "previous"),
+            "best_previous_value": partial(_best, "previous", is_value=True),
+            "n_measured": lambda table: f"{table.n_texts:,}" if table.heads else None,
+        },
+    ),
+    **_numbers(
+        lambda spot: spot.states.curves.curves[0].points if spot.states.curves.curves else None,
+        {
+            "loss_whole": lambda points: number_text(points[0].value),
+            "loss_half": lambda points: number_text(points[len(points) // 2].value),
+        },
+    ),
+    **_numbers(
+        lambda spot: spot.states.training.recipe.text,
+        {
+            "recipe_steps": partial(_recipe, "training", "n_steps"),
+            "recipe_batch": partial(_recipe, "training", "batch_size"),
+            "recipe_rate": partial(_recipe, "optimizer", "learning_rate"),
+            "recipe_warmup": partial(_recipe, "schedule", "warmup_steps"),
+            "recipe_layers": partial(_recipe, "model", "n_layers"),
+            "recipe_heads": partial(_recipe, "model", "n_heads"),
+            "recipe_width": partial(_recipe, "model", "d_model"),
+        },
+    ),
+    **_numbers(lambda spot: spot.states.training.run, {"step": lambda run: f"{run.step:,}"}),
+    **_numbers(
+        lambda spot: spot.states.training.run.curves,
+        {
+            "loss": partial(_last, "train_loss"),
+            "rate": partial(_last, "learning_rate"),
+            "gradient_norm": partial(_last, "gradient_norm"),
+        },
+    ),
+    **_numbers(
+        lambda spot: spot.states.positions.tables,
+        {f"cosine_{offset}": partial(_cosine, offset) for offset in (1, 8, 32)},
+    ),
+    **_numbers(
+        lambda spot: spot.states.places.lab_words(),
+        {"lab": _lab, "lab_says": lambda words: words.sentence},
+    ),
 }
 """Every number that a text may name."""
+
+
+def number_named(name: str, spot: Spot) -> str | None:
+    """A number in words; None while it is not there. Raises KeyError for a name there is not."""
+    return NUMBERS[name](spot)
 
 
 Phase = Literal["off", "moving", "shown", "failed"]

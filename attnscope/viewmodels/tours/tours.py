@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, Protocol, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attnscope.errors import LoadError, UserError
 from attnscope.labs.lab import LabWords
@@ -373,6 +374,9 @@ def token_place(tokens: tuple[Token, ...], name: str | None) -> int | None:
     return places[wanted] if 0 <= wanted < len(places) else None
 
 
+Weights = NDArray[np.float32]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spot:
     """The states, and the tokens that the step looks at by name."""
@@ -422,7 +426,7 @@ class Spot:
         return token_place(self.map.keys, self.key) if self.key else self.strongest
 
     @property
-    def weights(self) -> "np.ndarray[tuple[int], np.dtype[np.float32]] | None":
+    def weights(self) -> Weights | None:
         """The weights of the query, NaN where the mask forbids."""
         return None if self.map is None or self.row is None else self.map.weights[self.row]
 
