@@ -2,21 +2,23 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import Annotated, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.codec import At, AtMost, Caps, Codec, Fault, Through
 from attnscope.errors import LoadError, UserError
 from attnscope.labs.lab import LabWords
 from attnscope.records.maps import HeadInside, HeadMap, HeadMeasures
 from attnscope.records.models import Sample
 from attnscope.records.sites import NO_GATES, STACKS, Gates, HeadRef
 from attnscope.records.tokens import Token
-from attnscope.viewmodels.causes.inside import STEPS, InsideState, Step
+from attnscope.viewmodels.causes.inside import InsideState, Step
 from attnscope.viewmodels.heads.pruning import CurvesState
 from attnscope.viewmodels.heads.state import HeadsState
 from attnscope.viewmodels.maps.aspect import PLAIN
@@ -37,7 +39,8 @@ POINTS: tuple[Point, ...] = get_args(Point)
 PLACEHOLDER = re.compile(r"\{([a-z][a-z_0-9]*)\}")
 MAX_BYTES = 100_000
 _MAX_STEPS = 24
-_MAX_TEXT, _MAX_TITLE = 700, 80
+_Title, _Theme, _Text = Annotated[str, "title"], Annotated[str, "theme"], Annotated[str, "text"]
+_Line = Annotated[str, AtMost(160)]
 _CLAIM = re.compile(r"([a-z][a-z_0-9]*) ([=<>]) (.+)")
 _HEAD = re.compile(r"(encoder|decoder|cross|pool) L(\d{1,3})H(\d{1,3})")
 
@@ -65,9 +68,14 @@ class Scene:
     key: str | None = None
     schemes: tuple[str, ...] | None = None
     recipe: str | None = None
-    measures: bool | None = None
-    prunes: bool | None = None
-    trains: bool | None = None
+    measures: Literal[True] | None = None
+    prunes: Literal[True] | None = None
+    trains: Literal[True] | None = None
+
+    def __post_init__(self) -> None:
+        """Raise a Fault for a target that belongs to no text."""
+        if self.target is not None and self.text is None:
+            raise Fault("'target' is given without 'text'")
 
     def then(self, later: "Scene") -> "Scene":
         """This scene with everything that a later one says; what belonged to what went away goes with it."""
@@ -112,14 +120,19 @@ class TourStep:
     for them. `expect` is what the text claims of its numbers, so that a test can hold it to that.
     """
 
-    title: str
-    text: str
-    formula: str = ""
+    title: _Title
+    text: _Text
+    formula: _Line = ""
     do: Scene = field(default_factory=Scene)
     point: Point = "page"
-    task: str = ""
+    task: _Line = ""
     ask: Scene | None = None
     expect: tuple[Claim, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise a Fault for what is asked without words, or the other way round."""
+        if (self.ask is None) != (not self.task):
+            raise Fault("'task' and 'ask' go together")
 
     @property
     def placeholders(self) -> tuple[str, ...]:
@@ -132,12 +145,12 @@ class TourStep:
 class Tour:
     """A tour; `name` is its file's, `entries` are those of the catalogue that it shows."""
 
-    name: str
-    title: str
-    theme: str
+    title: _Title
+    theme: _Theme
     order: int
-    steps: tuple[TourStep, ...]
     entries: tuple[str, ...] = ()
+    name: Annotated[str, At(None)] = ""
+    steps: Annotated[tuple[TourStep, ...], At(None)] = ()
 
     def scene(self, index: int) -> Scene:
         """What the window shows at a step: all steps up to it, with what was asked before, in their order."""
@@ -148,7 +161,7 @@ class Tour:
         return scene.then(self.steps[index].do)
 
 
-NO_TOUR = Tour(name="", title="", theme="", order=0, steps=())
+NO_TOUR = Tour(title="", theme="", order=0)
 """What is on while no tour is."""
 
 
@@ -162,152 +175,63 @@ def tour_from_toml(text: str, *, name: str) -> Tour:
     """Read one tour strictly; raises LoadError for unknown keys, wrong types and impossible values."""
     try:
         values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        steps = values.pop("step", None)
+        if not isinstance(steps, list) or not 1 <= len(steps) <= _MAX_STEPS:
+            raise Fault(f"it has no list of 1 to {_MAX_STEPS} steps")
+        tour = replace(_TOURS.read(Tour, values), name=name)
+        return replace(tour, steps=tuple(_step(k, entry) for k, entry in enumerate(steps, start=1)))
+    except (tomllib.TOMLDecodeError, Fault) as error:
         raise _refuse(name, str(error)) from error
-    table = _Table(values, name, "the tour")
-    table.only({"title", "theme", "order", "entries", "step"})
-    steps = values.get("step")
-    if not isinstance(steps, list) or not 1 <= len(steps) <= _MAX_STEPS:
-        raise _refuse(name, f"it has no list of 1 to {_MAX_STEPS} steps")
-    order = values.get("order")
-    if type(order) is not int:
-        raise _refuse(name, "'order' of the tour is not a whole number")
-    return Tour(
-        name=name,
-        title=table.words("title", _MAX_TITLE),
-        theme=table.words("theme", 2 * _MAX_TITLE),
-        order=order,
-        entries=table.strings("entries") or (),
-        steps=tuple(_step(_Table(entry, name, f"step {k}")) for k, entry in enumerate(steps, start=1)),
-    )
 
 
-class _Table:
-    """Reads the keys of one TOML table; each fault is refused by name."""
-
-    def __init__(self, values: object, file: str, what: str) -> None:
-        self._file, self._what = file, what
-        if not isinstance(values, dict):
-            raise self.refuse("it is not a table")
-        self.values: Mapping[str, object] = values
-
-    def refuse(self, reason: str) -> LoadError:
-        return _refuse(self._file, f"in {self._what} {reason}")
-
-    def only(self, known: set[str]) -> None:
-        for name in self.values:
-            if name not in known:
-                raise self.refuse(f"the key '{name}' is not known")
-
-    def words(self, name: str, most: int, *, is_needed: bool = True) -> str:
-        value = self.values.get(name, "")
-        if not isinstance(value, str) or len(value) > most or (is_needed and not value.strip()):
-            raise self.refuse(f"'{name}' is not a text of 1 to {most} characters")
-        return value.strip()
-
-    def maybe(self, name: str) -> str | None:
-        value = self.values.get(name)
-        if value is not None and (not isinstance(value, str) or len(value) > _MAX_TEXT):
-            raise self.refuse(f"'{name}' is not a text")
-        return value
-
-    def flag(self, name: str) -> bool | None:
-        value = self.values.get(name)
-        if value is not None and value is not True:
-            raise self.refuse(f"'{name}' can only be true")
-        return value
-
-    def strings(self, name: str) -> tuple[str, ...] | None:
-        value = self.values.get(name)
-        if value is None:
-            return None
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self.refuse(f"'{name}' is not a list of texts")
-        return tuple(value)
-
-    def table(self, name: str) -> "_Table | None":
-        value = self.values.get(name)
-        return None if value is None else _Table(value, self._file, f"{self._what}, '{name}',")
-
-    def choice(self, name: str, known: tuple[str, ...]) -> str | None:
-        value = self.maybe(name)
-        if value is not None and value not in known:
-            raise self.refuse(f"'{name}' is '{value[:40]}', not one of {', '.join(known)}")
-        return value
+def _step(number: int, value: object) -> TourStep:
+    try:
+        return _TOURS.read(TourStep, value)
+    except Fault as fault:
+        raise fault.within(f"step {number}") from fault
 
 
-def _step(table: _Table) -> TourStep:
-    table.only({"title", "text", "formula", "do", "point", "task", "ask", "expect"})
-    do, ask = table.table("do"), table.table("ask")
-    if (ask is None) != ("task" not in table.values):
-        raise table.refuse("'task' and 'ask' go together")
-    points: dict[str, Point] = {name: name for name in POINTS}
-    return TourStep(
-        title=table.words("title", _MAX_TITLE),
-        text=table.words("text", _MAX_TEXT),
-        formula=table.words("formula", 2 * _MAX_TITLE, is_needed=False),
-        do=_scene(do) if do is not None else Scene(),
-        point=points[table.choice("point", POINTS) or "page"],
-        task=table.words("task", 2 * _MAX_TITLE, is_needed=False),
-        ask=_scene(ask) if ask is not None else None,
-        expect=tuple(_claim(table, words) for words in table.strings("expect") or ()),
-    )
+def _said(most: int, text: str) -> str:
+    if not (text.strip() and len(text) <= most):
+        raise Fault(f"it is not a text of 1 to {most} characters")
+    return text.strip()
 
 
-def _claim(table: _Table, words: str) -> Claim:
+def _claim(words: str) -> Claim:
     found = _CLAIM.fullmatch(words)
     if found is None:
-        raise table.refuse(f"'{words[:40]}' is not a claim like 'weight > 0.5'")
+        raise Fault(f"'{words[:40]}' is not a claim like 'weight > 0.5'")
     return Claim(name=found[1], sign=found[2], value=found[3])
 
 
-def _scene(table: _Table) -> Scene:
-    table.only({f.name for f in fields(Scene)})
-    head, gates = table.maybe("head"), table.strings("gates")
-    scene = Scene(
-        model=table.maybe("model"),
-        text=table.maybe("text"),
-        target=table.maybe("target"),
-        tab=table.maybe("tab"),
-        lab=table.maybe("lab"),
-        query=table.maybe("query"),
-        key=table.maybe("key"),
-        recipe=table.maybe("recipe"),
-        measures=table.flag("measures"),
-        prunes=table.flag("prunes"),
-        trains=table.flag("trains"),
-        head=_head(table, head) if head is not None else None,
-        gates=_gates(table, gates) if gates is not None else None,
-        schemes=table.strings("schemes"),
-        page=table.choice("page", get_args(Page)),  # type: ignore[arg-type]
-        view=table.choice("view", get_args(HeadViewKind)),  # type: ignore[arg-type]
-        inside=table.choice("inside", STEPS),  # type: ignore[arg-type]
-    )
-    if scene.target is not None and scene.text is None:
-        raise table.refuse("'target' is given without 'text'")
-    return scene
-
-
-def _head(table: _Table, words: str) -> HeadRef:
+def _head(words: str) -> HeadRef:
     found = _HEAD.fullmatch(words)
     if found is None:
-        raise table.refuse(f"'{words[:40]}' is not a head like 'cross L1H4'")
+        raise Fault(f"'{words[:40]}' is not a head like 'cross L1H4'")
     stack = next(stack for stack in STACKS if stack == found[1])
     return HeadRef(stack=stack, layer=int(found[2]), head=int(found[3]))
 
 
-def _gates(table: _Table, entries: tuple[str, ...]) -> Gates:
-    gates: dict[HeadRef, float] = {}
-    for entry in entries:
-        words, _, value = entry.rpartition(" ")
-        try:
-            gates[_head(table, words)] = float(value)
-            Gates.of(gates)
-        except (ValueError, UserError) as error:
-            if isinstance(error, LoadError):
-                raise
-            raise table.refuse(f"'{entry[:40]}' is not a gate like 'cross L1H4 0'") from error
-    return Gates.of(gates)
+def _gate(words: str) -> tuple[HeadRef, float]:
+    head, _, value = words.rpartition(" ")
+    try:
+        return _head(head), float(value)
+    except ValueError as error:
+        raise Fault(f"'{words[:40]}' is not a gate like 'cross L1H4 0'") from error
+
+
+_TOURS = Codec(
+    forms={  # tours are read alone, so nothing here has to be written
+        _Title: Through(str, str, partial(_said, 80)),
+        _Theme: Through(str, str, partial(_said, 160)),
+        _Text: Through(str, str, partial(_said, 700)),
+        Claim: Through(str, str, _claim),
+        HeadRef: Through(str, str, _head),
+        Gates: Through(tuple[str, ...], str, lambda entries: Gates.of(map(_gate, entries))),
+    },
+    is_strict=True,
+    caps=Caps(text=700),
+)
 
 
 def _content(path: Path) -> str:
