@@ -39,7 +39,9 @@ POINTS: tuple[Point, ...] = get_args(Point)
 PLACEHOLDER = re.compile(r"\{([a-z][a-z_0-9]*)\}")
 MAX_BYTES = 100_000
 _MAX_STEPS = 24
-_Title, _Theme, _Text = Annotated[str, "title"], Annotated[str, "theme"], Annotated[str, "text"]
+_Title = Annotated[str, "title"]
+_Theme = Annotated[str, "theme"]
+_Text = Annotated[str, "text"]
 _Line = Annotated[str, AtMost(160)]
 _CLAIM = re.compile(r"([a-z][a-z_0-9]*) ([=<>]) (.+)")
 _HEAD = re.compile(r"(encoder|decoder|cross|pool) L(\d{1,3})H(\d{1,3})")

@@ -253,35 +253,19 @@ class LabFoot(Dressed):
         self.redo_button.setIcon(icon("redo", self.theme.text, side_px=16))
 
 
-def lab_side(inside: QWidget, foot: QWidget) -> QWidget:
-    """A panel of `inside`, which scrolls downwards, over the buttons of the lab."""
-    side = ground(QWidget(), "panel", edge="right")
-    column((scrolled(inside), 1), foot, on=side, margins=(0, 0, 1, 0), spacing=0)
-    return side
-
-
-def sentence_px(width: int) -> int:
-    """The height for a lab's sentence beside its side: two lines, or more where they are short."""
-    n_lines = 2 if width > type_px(1000) else 3 if width > type_px(560) else 4
-    return round(type_px(19 * n_lines + 2))
-
-
-_FRAME_SIDE_PX = 258
-
-
 class LabFrame(Dressed):
     """`side` and `picture` are the layouts to fill; `looked_at` when the lab is shown.
 
-    `controls` is what is set in the lab.
+    `controls` is what is set in the lab; the side is `side_px` wide where the type has its usual size.
     """
 
     export_wanted = Signal()
     hover_text = Signal(str)
     looked_at = Signal()
 
-    def __init__(self, title: str, controls: LabControls[Any]) -> None:
+    def __init__(self, title: str, controls: LabControls[Any], *, side_px: int = 258) -> None:
         super().__init__()
-        self.controls = controls
+        self.controls, self._side_px = controls, side_px
         self.sentence = PlainLabel(role="name", wraps=True)
         self.sentence.setAlignment(Qt.AlignmentFlag.AlignTop)
         inside = QWidget()
@@ -292,7 +276,8 @@ class LabFrame(Dressed):
         self.foot = LabFoot()
         self.foot.work_on(controls)
         self.foot.export_wanted.connect(self.export_wanted)
-        self._side = lab_side(inside, self.foot)
+        self._side = ground(QWidget(), "panel", edge="right")
+        column((scrolled(inside), 1), self.foot, on=self._side, margins=(0, 0, 1, 0), spacing=0)
         self.picture = column(self.sentence, margins=(16, 12, 12, 8))
         row(self._side, (self.picture, 1), on=self, spacing=0)
 
@@ -305,16 +290,18 @@ class LabFrame(Dressed):
                 self.side.addLayout(part)
 
     def fit_room(self) -> None:
-        """Make room for the present size of type."""
-        self._side.setFixedWidth(round(type_px(_FRAME_SIDE_PX)))
-        self.sentence.setFixedHeight(sentence_px(self.width() - self._side.width()))
+        """Make room for the present size of type: for two lines, or more where they are short."""
+        self._side.setFixedWidth(round(type_px(self._side_px)))
+        width = self.width() - self._side.width()
+        n_lines = 2 if width > type_px(1000) else 3 if width > type_px(560) else 4
+        self.sentence.setFixedHeight(round(type_px(19 * n_lines + 2)))
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self.looked_at.emit()
 
 
-_SIDE_PX, _GAP_PX = 248, 24
+_GAP_PX = 24
 _LEAST_CHART_PX = 210
 """Narrower charts stand two in a row: at the size of type of 100 %."""
 
@@ -322,41 +309,33 @@ _LEAST_CHART_PX = 210
 S = TypeVar("S", bound=HasWords)
 
 
-class LabView(Dressed, Generic[C, S]):
-    """Shows a lab; `export_wanted` asks for the export dialog, `page_wanted` for another page."""
+class LabView(LabFrame, Generic[C, S]):
+    """Shows a lab; `page_wanted` asks for another page."""
 
-    export_wanted = Signal()
+    controls: LabControls[C]
     page_wanted = Signal(str)
-    hover_text = Signal(str)
-    looked_at = Signal()
     left = Signal()
 
-    def __init__(self, plan: Lab[C, S], parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, plan: Lab[C, S]) -> None:
         self.plan = plan
-        self.lab: LabState[C, S] = LabState(plan.example, plan.resolve)
-        lab = self.lab
-        self.controls = LabControls(
+        lab = self.lab = LabState(plan.example, plan.resolve)
+        controls = LabControls(
             plan.example,
             lambda: lab.choice,
             lab.choose,
             is_example=lambda choice, _: plan.is_example(choice),
             allows=plan.allows,
         )
+        super().__init__(plan.name, controls, side_px=248)
         self.rows: dict[str, ControlRow[C]] = {}
         self.words = WordsPanel(plan.source)
-        self.sentence = PlainLabel(role="name", wraps=True)
-        self.sentence.setAlignment(Qt.AlignmentFlag.AlignTop)
-        self.cell_panels: tuple[CellPanel, ...] = ()
-        self.chart_panels: tuple[ChartPanel, ...] = ()
-        self._side = self._build_side()
-        row(self._side, (self._build_picture(), 1), on=self, spacing=0)
+        self._build_side()
+        self._build_picture()
         when(self, self._show, self.lab.changed)
         self.dress()
         self._show()
 
     def dress(self) -> None:
-        self._side.setFixedWidth(round(type_px(_SIDE_PX)))
         self.fit_room()
         for control in self.rows.values():
             control.set_size()
@@ -364,60 +343,46 @@ class LabView(Dressed, Generic[C, S]):
     def add_button(self, words: str, tip: str) -> QPushButton:
         """One more button below the controls."""
         button = push_button(words, name=words, tip=plain_tooltip(tip))
-        self._column.insertWidget(2 + len(self.rows), button)
+        self.side.insertWidget(len(self.rows), button)
         return button
 
     def figure_spec(self) -> FigureSpec:
         """The lab as a figure: its picture, its formula and its sentence."""
         return lab_figure(self.plan, self.lab.shown)
 
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        self.looked_at.emit()
-
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
         self.left.emit()
 
     def fit_room(self) -> None:
-        self._fit_sentence()
+        super().fit_room()
         self._fit_panels()
 
     # Building
 
-    def _build_side(self) -> QWidget:
-        inside = QWidget()
-        layout = column(PlainLabel(self.plan.name, "name"), 4, on=inside, margins=12, spacing=6)
+    def _build_side(self) -> None:
         for setting in fields_of(self.lab.choice):
             shown: ControlRow[C] = ControlRow(setting, self.lab.choice)
             shown.asked.connect(partial(self.controls.ask, group=shown.group))
             shown.settled.connect(self.controls.settle)
             self.rows[setting.title] = shown
-            layout.addWidget(shown)
-        self._column = layout
-        layout.addSpacing(8)
-        layout.addWidget(self.words)
+            self.side.addWidget(shown)
+        self.side.addSpacing(8)
+        self.side.addWidget(self.words)
         if self.plan.other_page is not None:
             self.page_button = tool_button(self.plan.other_page[0], self.plan.other_page[0])
             self.page_button.setToolTip(f"Go to the page {self.plan.other_page[1].capitalize()}")
             self.page_button.clicked.connect(self._on_page_clicked)
-            layout.addSpacing(8)
-            layout.addLayout(row(self.page_button, None))
-        layout.addStretch(1)
-        self.foot = LabFoot()
-        self.foot.work_on(self.controls)
-        self.foot.export_wanted.connect(self.export_wanted)
-        return lab_side(inside, self.foot)
+            self.side.addSpacing(8)
+            self.side.addLayout(row(self.page_button, None))
 
-    def _build_picture(self) -> QWidget:
+    def _build_picture(self) -> None:
         shown = self.lab.shown
         n_cells, n_charts = len(self.plan.cells(shown)), len(self.plan.charts(shown))
         self.cell_panels = tuple(CellPanel() for _ in range(n_cells))
         self.chart_panels = tuple(ChartPanel(names_px=self.plan.names_px) for _ in range(n_charts))
-        picture = QWidget()
-        layout = column(self.sentence, on=picture, margins=(16, 12, 12, 8))
         self._panels = column()
-        layout.addLayout(self._panels, 1)
+        self.picture.addLayout(self._panels, 1)
         self._sizes: tuple[int, ...] = ()
         self._lines: list[QHBoxLayout] = []
         self._place_panels(row_sizes(n_cells + n_charts, n_maps=n_cells))
@@ -433,7 +398,6 @@ class LabView(Dressed, Generic[C, S]):
             is_plane = self.plan.charts(shown)[k].is_geometric
             shape = Qt.CursorShape.SizeAllCursor if is_plane else Qt.CursorShape.SizeHorCursor
             chart_panel.plot.setCursor(shape)
-        return picture
 
     def _place_panels(self, sizes: tuple[int, ...]) -> None:
         """Panels in rows of so many, each as wide as the others of its row."""
@@ -467,10 +431,6 @@ class LabView(Dressed, Generic[C, S]):
         self._place_panels(sizes)
 
     # Showing
-
-    def _fit_sentence(self) -> None:
-        """Room for two lines, or more where they are short: the same for every sentence."""
-        self.sentence.setFixedHeight(sentence_px(self.width() - self._side.width()))
 
     def _show(self) -> None:
         shown = self.lab.shown
