@@ -5,9 +5,21 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from PySide6.QtCore import QObject, QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import (
+    QAbstractTableModel,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QPoint,
+    QPointF,
+    QRect,
+    QRectF,
+    QSize,
+    Qt,
+    Signal,
+)
 from PySide6.QtGui import (
     QAction,
     QActionGroup,
@@ -194,6 +206,51 @@ def dress_table(table: QTableView, name: str) -> None:
     table.setWordWrap(False)
     table.verticalHeader().hide()
     table.horizontalHeader().setHighlightSections(False)
+
+
+Index = QModelIndex | QPersistentModelIndex
+
+
+class Column(NamedTuple):
+    """A column of a table: words stand at the left, numbers at the right."""
+
+    title: str
+    tip: str = ""
+    is_left: bool = False
+
+    @property
+    def side(self) -> Qt.AlignmentFlag:
+        """Where its texts stand."""
+        side = Qt.AlignmentFlag.AlignLeft if self.is_left else Qt.AlignmentFlag.AlignRight
+        return side | Qt.AlignmentFlag.AlignVCenter
+
+
+class TableModel(QAbstractTableModel):
+    """`rows` under the names of `heads`; what stands in them is left to each table's `data`."""
+
+    heads: Sequence[Column] = ()
+    rows: Sequence[object] = ()
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008  Qt's own signature
+        return 0 if parent.isValid() else len(self.rows)
+
+    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008  Qt's own signature
+        return 0 if parent.isValid() else len(self.heads)
+
+    def headerData(
+        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
+    ) -> object:
+        if orientation is not Qt.Orientation.Horizontal or section >= len(self.heads):
+            return None
+        head = self.heads[section]
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                return head.title
+            case Qt.ItemDataRole.ToolTipRole:
+                return plain_tooltip(head.tip) if head.tip else None
+            case Qt.ItemDataRole.TextAlignmentRole:
+                return head.side
+        return None
 
 
 def play_icon(colour: str, *, is_playing: bool) -> QIcon:

@@ -5,16 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import (
-    QAbstractTableModel,
-    QItemSelectionModel,
-    QModelIndex,
-    QPersistentModelIndex,
-    QPoint,
-    QRectF,
-    Qt,
-    Signal,
-)
+from PySide6.QtCore import QItemSelectionModel, QPoint, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QPainter
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -44,7 +35,10 @@ from attnscope.viewmodels.session.opening import Placeholder
 from attnscope.widgets.dialogs import ask_file
 from attnscope.widgets.form_parts import (
     ChoiceButton,
+    Column,
     FlowRow,
+    Index,
+    TableModel,
     column,
     dress_table,
     in_one,
@@ -69,22 +63,24 @@ from attnscope.widgets.labels import (
 from attnscope.widgets.map_widget import StateCard
 from attnscope.widgets.theme import Dressing, theme_of
 
-Index = QModelIndex | QPersistentModelIndex
 SHARE_ROLE = Qt.ItemDataRole.UserRole
 """Where a number lies between the least and the most of its column, 0…1; None without one."""
-_NAME_TIPS = (
-    "Stack, layer and head, both counted from 0",
-    "A role is given only if a measure exceeds a published threshold; in brackets: its strongest"
-    " tendency, below the bar of a role",
+_NAMES = (
+    ("head", "Stack, layer and head, both counted from 0"),
+    (
+        "what it does",
+        "A role is given only if a measure exceeds a published threshold; in brackets: its strongest"
+        " tendency, below the bar of a role",
+    ),
 )
 _IN_BRACKETS = "In brackets: its strongest tendency, below the bar of a role."
 _OPEN_UNITS = frozenset({"nats", "length", "tokens", "random number"})
 """Units of numbers that have no largest; all others are shares of 1."""
-_N_NAMES = 2
+_N_NAMES = len(_NAMES)
 _COLUMN_PX, _WIDE_PX, _NAME_PX, _ROLE_PX, _ROW_PX = 76, 136, 104, 126, 26
 
 
-class HeadTableModel(QAbstractTableModel):
+class HeadTableModel(TableModel):
     """The rows of a HeadsState for Qt: head, role, then one column for each measure."""
 
     def __init__(self, state: HeadsState) -> None:
@@ -102,37 +98,17 @@ class HeadTableModel(QAbstractTableModel):
         self.rows = state.order.rows
         measures = state.order.measures
         self.names = tuple(measure.name for measure in measures)
+        named = (Column(*words, is_left=True) for words in _NAMES)
+        of_measures = (Column(m.title, f"{m.title}, {m.unit}\n{m.definition}") for m in measures)
+        self.heads = (*named, *of_measures)
         if state.table.heads:
             columns = [state.table.names.index(name) for name in self.names]
             most = np.array([-np.inf if measure.unit in _OPEN_UNITS else 1.0 for measure in measures])
             self._shares = bar_shares(state.table.values[:, columns].astype(np.float64), most)
         self.endResetModel()
 
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008  Qt's own signature
-        return 0 if parent.isValid() else len(self.rows)
-
-    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008  Qt's own signature
-        return 0 if parent.isValid() else _N_NAMES + len(self.names)
-
     def column_name(self, column: int) -> str:
         return (HEAD_COLUMN, ROLE_COLUMN, *self.names)[column]
-
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> object:
-        if orientation is not Qt.Orientation.Horizontal:
-            return None
-        measure = self._state.order.measures[section - _N_NAMES] if section >= _N_NAMES else None
-        if role == Qt.ItemDataRole.DisplayRole:
-            return measure.title if measure else ("head", "what it does")[section]
-        if role == Qt.ItemDataRole.ToolTipRole:
-            if measure is None:
-                return plain_tooltip(_NAME_TIPS[section])
-            return plain_tooltip(f"{measure.title}, {measure.unit}\n{measure.definition}")
-        if role == Qt.ItemDataRole.TextAlignmentRole:
-            side = Qt.AlignmentFlag.AlignLeft if measure is None else Qt.AlignmentFlag.AlignRight
-            return side | Qt.AlignmentFlag.AlignVCenter
-        return None
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
         row, column = self.rows[index.row()], index.column()
@@ -144,7 +120,7 @@ class HeadTableModel(QAbstractTableModel):
             ):
                 return self._number_text(row, self.names[column - _N_NAMES], role)
             case Qt.ItemDataRole.TextAlignmentRole:
-                return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+                return self.heads[column].side
             case _ if role == SHARE_ROLE:
                 share = float(self._shares[row, column - _N_NAMES])
                 return share if share == share else None

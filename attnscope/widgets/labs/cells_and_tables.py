@@ -3,16 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from PySide6.QtCore import (
-    QAbstractTableModel,
-    QEvent,
-    QModelIndex,
-    QPersistentModelIndex,
-    QRectF,
-    QSize,
-    Qt,
-    Signal,
-)
+from PySide6.QtCore import QEvent, QModelIndex, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QGuiApplication,
@@ -29,6 +20,7 @@ from attnscope.counting import number_text, plural
 from attnscope.figures.cells_painting import layout_cells, paint_cells
 from attnscope.figures.style import type_px
 from attnscope.records.charts import CellMap
+from attnscope.widgets.form_parts import Column, Index, TableModel
 from attnscope.widgets.labels import plain_tooltip
 from attnscope.widgets.map_widget import ARROWS
 from attnscope.widgets.theme import Dressed
@@ -129,11 +121,9 @@ class CellPanel(Dressed):
 
 
 MAX_COPIED = 5_000
-_NO_INDEX = QModelIndex()
-_Index = QModelIndex | QPersistentModelIndex
 
 
-class TextTableModel(QAbstractTableModel):
+class TextTableModel(TableModel):
     """`columns` are (title, tooltip); `cells` makes the texts of one row."""
 
     def __init__(
@@ -144,50 +134,29 @@ class TextTableModel(QAbstractTableModel):
         left: frozenset[int] = frozenset({0}),
     ) -> None:
         super().__init__()
-        self._columns, self._cells, self._left = tuple(columns), cells, left
-        self._n_rows = 0
+        self.heads = tuple(Column(*words, k in left) for k, words in enumerate(columns))
+        self._cells = cells
         self._last: tuple[int, Sequence[str]] = (-1, ())
 
     def show_rows(self, n_rows: int) -> None:
         self.beginResetModel()
-        self._n_rows, self._last = n_rows, (-1, ())
+        self.rows, self._last = range(n_rows), (-1, ())
         self.endResetModel()
-
-    def rowCount(self, parent: _Index = _NO_INDEX) -> int:
-        return 0 if parent.isValid() else self._n_rows
-
-    def columnCount(self, parent: _Index = _NO_INDEX) -> int:
-        return 0 if parent.isValid() else len(self._columns)
 
     def texts(self, row: int) -> Sequence[str]:
         if self._last[0] != row:
             self._last = (row, self._cells(row))
         return self._last[1]
 
-    def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        if not index.isValid() or not 0 <= index.row() < self._n_rows:
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if not index.isValid() or index.row() not in self.rows:
             return None
         if role == Qt.ItemDataRole.DisplayRole:
             return self.texts(index.row())[index.column()]
         if role == Qt.ItemDataRole.ToolTipRole:
             return plain_tooltip(self.texts(index.row())[index.column()])
         if role == Qt.ItemDataRole.TextAlignmentRole:
-            side = Qt.AlignmentFlag.AlignLeft if index.column() in self._left else Qt.AlignmentFlag.AlignRight
-            return int(side | Qt.AlignmentFlag.AlignVCenter)
-        return None
-
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
-        if orientation != Qt.Orientation.Horizontal:
-            return None
-        if role == Qt.ItemDataRole.DisplayRole:
-            return self._columns[section][0]
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return plain_tooltip(self._columns[section][1])
-        if role == Qt.ItemDataRole.TextAlignmentRole:
-            side = Qt.AlignmentFlag.AlignLeft if section in self._left else Qt.AlignmentFlag.AlignRight
-            return int(side | Qt.AlignmentFlag.AlignVCenter)
+            return self.heads[index.column()].side
         return None
 
 

@@ -1,19 +1,10 @@
 """The list of runs with what can be done to it, and above it how several runs go, and which was best."""
 
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import (
-    QAbstractTableModel,
-    QItemSelectionModel,
-    QModelIndex,
-    QPersistentModelIndex,
-    QPoint,
-    QRectF,
-    Qt,
-    QTimer,
-    Signal,
-)
+from PySide6.QtCore import QItemSelectionModel, QPoint, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QFont, QGuiApplication, QIcon, QKeyEvent, QPainter, QPixmap
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -43,7 +34,17 @@ from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.training.sweeping import SweepState, SweepWish
 from attnscope.widgets.actions import allow
 from attnscope.widgets.dialogs import ask_file, ask_folder, ask_new_folder, dialog_of, open_one
-from attnscope.widgets.form_parts import column, dress_table, inset_text, narrow_combo, row, stacked
+from attnscope.widgets.form_parts import (
+    Column,
+    Index,
+    TableModel,
+    column,
+    dress_table,
+    inset_text,
+    narrow_combo,
+    row,
+    stacked,
+)
 from attnscope.widgets.labels import (
     ElidedLabel,
     PlainLabel,
@@ -306,12 +307,11 @@ class SweepLine(QWidget):
 
 # The table of runs: a tick and a colour, how each stands, and the values in which they differ.
 
-Index = QModelIndex | QPersistentModelIndex
 _LEFT = ("run", "state")
 _ROW_PX, _NAME_PX, _LEAST_PX, _MOST_PX = 26, 190, 64, 170
 
 
-class RunsModel(QAbstractTableModel):
+class RunsModel(TableModel):
     """The rows of a RunsState for Qt."""
 
     def __init__(self, state: RunsState, palette: Palette) -> None:
@@ -320,6 +320,7 @@ class RunsModel(QAbstractTableModel):
         self.palette = palette
         self.rows: tuple[RunRow, ...] = ()
         self.columns: tuple[str, ...] = FIXED_COLUMNS
+        self.heads = _heads(FIXED_COLUMNS)
 
     def reload(self) -> bool:
         """Read the state again; True when there are other rows or columns."""
@@ -332,33 +333,13 @@ class RunsModel(QAbstractTableModel):
                 self.dataChanged.emit(self.index(0, 0), last)
             return False
         self.beginResetModel()
-        self.rows, self.columns = rows, columns
+        self.rows, self.columns, self.heads = rows, columns, _heads(columns)
         self.endResetModel()
         return True
-
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008  Qt's own signature
-        return 0 if parent.isValid() else len(self.rows)
-
-    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008  Qt's own signature
-        return 0 if parent.isValid() else len(self.columns)
 
     def flags(self, index: Index) -> Qt.ItemFlag:
         found = super().flags(index)
         return found | Qt.ItemFlag.ItemIsUserCheckable if index.column() == 0 else found
-
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> object:
-        if orientation is not Qt.Orientation.Horizontal or section >= len(self.columns):
-            return None
-        name = self.columns[section]
-        if role == Qt.ItemDataRole.DisplayRole:
-            return name.rpartition(".")[2]
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return plain_tooltip(COLUMN_TIPS.get(name, f"{name} of the recipe; the shown runs differ in it"))
-        if role == Qt.ItemDataRole.TextAlignmentRole:
-            return _side(name)
-        return None
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
         row, column = self.rows[index.row()], self.columns[index.column()]
@@ -372,7 +353,7 @@ class RunsModel(QAbstractTableModel):
                     series_colour(self.palette, row.colour) if row.is_shown else self.palette.grid
                 )
             case Qt.ItemDataRole.TextAlignmentRole:
-                return _side(column)
+                return self.heads[index.column()].side
             case Qt.ItemDataRole.ToolTipRole:
                 return plain_tooltip(_tip(row, column))
             case Qt.ItemDataRole.FontRole if row.folder == self._state.chosen and column == "run":
@@ -501,9 +482,9 @@ def colour_chip(colour: str) -> QIcon:
     return QIcon(pixmap)
 
 
-def _side(column: str) -> Qt.AlignmentFlag:
-    side = Qt.AlignmentFlag.AlignLeft if column in _LEFT else Qt.AlignmentFlag.AlignRight
-    return side | Qt.AlignmentFlag.AlignVCenter
+def _heads(columns: Iterable[str]) -> tuple[Column, ...]:
+    tips = {name: f"{name} of the recipe; the shown runs differ in it" for name in columns} | COLUMN_TIPS
+    return tuple(Column(name.rpartition(".")[2], tips[name], name in _LEFT) for name in columns)
 
 
 def _tip(row: RunRow, column: str) -> str:

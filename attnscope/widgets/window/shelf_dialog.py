@@ -3,7 +3,7 @@
 It is not modal: a download goes on when it is closed, and the model that is open stays open.
 """
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, QSize, Qt, Signal
+from PySide6.QtCore import QModelIndex, QSize, Qt, Signal
 from PySide6.QtGui import QFont, QKeyEvent
 from PySide6.QtWidgets import (
     QDialog,
@@ -20,25 +20,25 @@ from attnscope.counting import plural
 from attnscope.figures.style import plain_text, type_px
 from attnscope.records.models import ShelfRow, size_words
 from attnscope.viewmodels.shelf import ShelfState, facts_words, licence_words, place_words
-from attnscope.widgets.form_parts import column, dress_table, row
+from attnscope.widgets.form_parts import Column, Index, TableModel, column, dress_table, row
 from attnscope.widgets.labels import ElidedLabel, PlainLabel, named, plain_tooltip, rule, when
 
 # The table of the shelf: a model in each row, and what to look for in it.
 
-Index = QModelIndex | QPersistentModelIndex
 COLUMNS = ("Model", "What to look for", "Size", "Licence", "State")
 _WORDS, _SIZE = 1, 2
 _WIDTHS_PX = {0: 184, 2: 112, 3: 96, 4: 138}
 _ROW_PX = 28
 
 
-class ShelfModel(QAbstractTableModel):
+class ShelfModel(TableModel):
     """The rows of a ShelfState for Qt."""
 
     def __init__(self, state: ShelfState, parent: QWidget) -> None:
         super().__init__(parent)
         self._state = state
         self.rows: tuple[ShelfRow, ...] = ()
+        self.heads = tuple(Column(title, is_left=k != _SIZE) for k, title in enumerate(COLUMNS))
 
     def reload(self) -> None:
         """Read the state again."""
@@ -47,28 +47,13 @@ class ShelfModel(QAbstractTableModel):
             self.rows = self._state.rows
             self.endResetModel()
 
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008  Qt's own signature
-        return 0 if parent.isValid() else len(self.rows)
-
-    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008  Qt's own signature
-        return 0 if parent.isValid() else len(COLUMNS)
-
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> object:
-        if orientation is not Qt.Orientation.Horizontal:
-            return None
-        if role == Qt.ItemDataRole.DisplayRole:
-            return COLUMNS[section]
-        return _side(section) if role == Qt.ItemDataRole.TextAlignmentRole else None
-
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
         row, column = self.rows[index.row()], index.column()
         match role:
             case Qt.ItemDataRole.DisplayRole | Qt.ItemDataRole.AccessibleTextRole:
                 return _cell(row, column)
             case Qt.ItemDataRole.TextAlignmentRole:
-                return _side(column)
+                return self.heads[column].side
             case Qt.ItemDataRole.ToolTipRole:
                 return plain_tooltip(row.entry.name if column == 0 else _cell(row, column))
             case Qt.ItemDataRole.FontRole if column == 0 and row.is_here:
@@ -128,11 +113,6 @@ def _cell(row: ShelfRow, column: int) -> str:
     entry = row.entry
     cells = (entry.title, entry.look_for, size_words(row), entry.licence, place_words(row))
     return plain_text(cells[column])
-
-
-def _side(column: int) -> Qt.AlignmentFlag:
-    side = Qt.AlignmentFlag.AlignRight if column == _SIZE else Qt.AlignmentFlag.AlignLeft
-    return side | Qt.AlignmentFlag.AlignVCenter
 
 
 _WIDTH_PX, _HEIGHT_PX, _WORDS_PX = 960, 640, 36
