@@ -24,14 +24,10 @@ from torch import Tensor, nn
 from attnscope.analysis.model_adapter import TokenBatch, predicting_stack, refuse_gateless, require_answers
 from attnscope.analysis.watched_pass import batch_of, first_tensor, predicting_tokens
 from attnscope.errors import UserError
+from attnscope.models import Inputs, Model, log_probabilities
 from attnscope.models.huggingface.anatomy import anatomy_of
 from attnscope.models.huggingface.network import HuggingFaceNetwork
-from attnscope.models.inputs import Inputs
-from attnscope.models.model import Model
-from attnscope.models.network import log_probabilities
-from attnscope.nn.attention import Probe
-from attnscope.nn.edits import QuietProbe
-from attnscope.nn.machine import exact
+from attnscope.nn import Probe, QuietProbe, exact
 from attnscope.records.causes import WishedToken
 from attnscope.records.outputs import Candidate
 from attnscope.records.sites import NO_GATES, Gates

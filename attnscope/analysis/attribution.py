@@ -60,17 +60,14 @@ from attnscope.analysis.model_adapter import (
 )
 from attnscope.analysis.watched_pass import WatchedCalls, batch_of, predicting_tokens, watched_heads
 from attnscope.errors import UserError
+from attnscope.models import Inputs, Model, finite
 from attnscope.models.huggingface.anatomy import anatomy_of, not_known
 from attnscope.models.huggingface.frozen import FrozenPass, bent_step
 from attnscope.models.huggingface.network import HuggingFaceNetwork, takes_argument
 from attnscope.models.huggingface.proof import TOLERANCES
-from attnscope.models.inputs import Inputs
-from attnscope.models.model import Model
-from attnscope.models.network import finite
 from attnscope.models.passes import hooked
+from attnscope.nn import NoHeads, Norm, exact
 from attnscope.nn.block import Block
-from attnscope.nn.layers import NoHeads, Norm
-from attnscope.nn.machine import exact
 from attnscope.records.causes import Attribution, Contribution, PartKind
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, SiteKey, Stack, require_heads
 from attnscope.schemes.norms import NORMS

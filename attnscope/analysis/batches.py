@@ -20,13 +20,10 @@ from torch import Tensor
 from attnscope.analysis.model_adapter import Subject, TokenBatch
 from attnscope.analysis.words import AlignedPair
 from attnscope.errors import UserError
-from attnscope.models.inputs import Inputs
-from attnscope.models.model import Model
-from attnscope.models.network import finite
+from attnscope.models import Inputs, Model, finite
 from attnscope.nn.attention import Probe
 from attnscope.records.tokens import Token
-from attnscope.text.corpora import first_pieces, tagged_example
-from attnscope.text.examples import Example
+from attnscope.text import Example, first_pieces, tagged_example
 
 Sample = str | tuple[str, str] | Example | AlignedPair
 """A text, a pair of source and target, the same with gold links, or an example of a task."""

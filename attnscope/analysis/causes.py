@@ -46,12 +46,10 @@ from attnscope.analysis.model_adapter import (
 )
 from attnscope.analysis.watched_pass import batch_of, predicting_tokens, watched_streams
 from attnscope.errors import UserError
+from attnscope.models import Inputs, Model, best_ids, log_probabilities
 from attnscope.models.huggingface.anatomy import anatomy_of
 from attnscope.models.huggingface.head import LayerStreams, read_layer_streams
 from attnscope.models.huggingface.network import HuggingFaceNetwork
-from attnscope.models.inputs import Inputs
-from attnscope.models.model import Model
-from attnscope.models.network import best_ids, log_probabilities
 from attnscope.models.passes import CallPlace, changed_reads
 from attnscope.nn.attention import Probe
 from attnscope.records.causes import LensTable, PatchKind, PatchMap, RunName

@@ -33,10 +33,9 @@ from torch.overrides import TorchFunctionMode
 from attnscope.analysis.model_adapter import OwnSubject, TokenBatch, own_subject, telling_subject
 from attnscope.analysis.watched_pass import batch_of
 from attnscope.errors import UserError
+from attnscope.models import Inputs, Model
 from attnscope.models.huggingface.anatomy import Anatomy, anatomy_of, is_norm, not_known
 from attnscope.models.huggingface.network import HuggingFaceNetwork
-from attnscope.models.inputs import Inputs
-from attnscope.models.model import Model
 from attnscope.models.passes import changed_reads
 from attnscope.nn.block import Block
 from attnscope.records.measures import CollapseCurve

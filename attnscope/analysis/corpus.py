@@ -53,14 +53,10 @@ from attnscope.analysis.word_alignment import measure_alignment
 from attnscope.analysis.words import AlignedPair
 from attnscope.conllu import Tree
 from attnscope.errors import UserError, of_wrong_kind
-from attnscope.models import OwnNetwork
+from attnscope.models import Inputs, Model, OwnNetwork
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.huggingface.pruning import foreign_sites
-from attnscope.models.inputs import Inputs
-from attnscope.models.model import Model
-from attnscope.nn import stop_if_unwanted
-from attnscope.nn.edits import Call
-from attnscope.nn.masks import MaskRule
+from attnscope.nn import Call, MaskRule, stop_if_unwanted
 from attnscope.records.findings import AlignmentTable, Findings, SyntaxTable
 from attnscope.records.measures import (
     MEASURE_NAMES,

@@ -34,16 +34,12 @@ from torch import Tensor
 
 from attnscope.analysis.words import AlignedPair, everyday_pairs
 from attnscope.errors import UserError
-from attnscope.models import OwnNetwork
+from attnscope.models import Inputs, Model, OwnNetwork
 from attnscope.models.huggingface.head import run_detached
 from attnscope.models.huggingface.network import HuggingFaceNetwork, takes_argument
-from attnscope.models.inputs import Inputs
-from attnscope.models.model import Model
 from attnscope.models.passes import evaluating, evaluating_tokens
-from attnscope.nn import stop_if_unwanted
-from attnscope.nn.attention import Probe
+from attnscope.nn import Probe, core_groups, keeping_to, stop_if_unwanted, threads_for
 from attnscope.nn.long_work import asking_as_here
-from attnscope.nn.machine import core_groups, keeping_to, threads_for
 from attnscope.nn.own_module import OwnModule
 from attnscope.records.measures import N_TELLING, TellingText
 from attnscope.records.sites import HeadRef, row_labels, written_after

@@ -64,8 +64,7 @@ from attnscope.analysis.model_adapter import (
 from attnscope.counting import there_are
 from attnscope.errors import UserError, of_wrong_kind
 from attnscope.models.model import Model
-from attnscope.nn.machine import exact
-from attnscope.nn.spans import START_LOG_ALPHA, open_probability, sample_gates, settled_gates
+from attnscope.nn import START_LOG_ALPHA, exact, open_probability, sample_gates, settled_gates
 from attnscope.records.importance import (
     CurvePoint,
     CurveSoFar,
@@ -79,8 +78,7 @@ from attnscope.records.importance import (
 )
 from attnscope.records.measures import HeadPairs
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, SiteKey, Stack, require_heads
-from attnscope.trace.record import weights_to_sum
-from attnscope.trace.trace import Trace
+from attnscope.trace import Trace, weights_to_sum
 
 Scores = NDArray[np.float64]
 

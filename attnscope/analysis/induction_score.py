@@ -16,10 +16,8 @@ from torch import Tensor
 
 from attnscope.analysis.corpus_texts import NumberedInputs, batch_kind, run_batch
 from attnscope.analysis.model_adapter import QuietProbe
-from attnscope.models.inputs import Inputs
-from attnscope.models.model import Model
-from attnscope.nn.edits import Call
-from attnscope.nn.scores import log_weights
+from attnscope.models import Inputs, Model
+from attnscope.nn import Call, log_weights
 from attnscope.records.sites import Site, SiteKey, is_self_attention
 from attnscope.records.tokens import Token, Tokens
 

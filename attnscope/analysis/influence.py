@@ -80,19 +80,14 @@ from attnscope.analysis.model_adapter import (
 )
 from attnscope.analysis.watched_pass import WatchedCalls, known_finite, predicting_tokens, read_text
 from attnscope.errors import UserError
+from attnscope.models import Inputs, Model, best_ids
 from attnscope.models.huggingface.network import HuggingFaceNetwork
-from attnscope.models.inputs import Inputs
-from attnscope.models.model import Model
-from attnscope.models.network import best_ids
-from attnscope.nn import stop_if_unwanted
-from attnscope.nn.edits import Edits
-from attnscope.nn.machine import exact
+from attnscope.nn import Edits, exact, stop_if_unwanted
 from attnscope.records.causes import DEFAULT_THRESHOLD, AttentionGraph, GraphEdge, GraphNode, InfluenceMap
 from attnscope.records.interventions import Interventions
 from attnscope.records.sites import NO_GATES, Gates, Site, SiteKey, Stack, require_heads
 from attnscope.records.tokens import Token
-from attnscope.trace.record import weights_to_sum
-from attnscope.trace.trace import Trace
+from attnscope.trace import Trace, weights_to_sum
 
 _BLOCK_CELLS = 8_000_000
 

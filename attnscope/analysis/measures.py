@@ -60,10 +60,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnscope.errors import of_wrong_kind
-from attnscope.nn import stop_if_unwanted
-from attnscope.nn.machine import map_products, threads_for
-from attnscope.nn.masks import MaskRule
-from attnscope.nn.scores import ScoreRule, log_weights
+from attnscope.nn import MaskRule, ScoreRule, log_weights, map_products, stop_if_unwanted, threads_for
 from attnscope.records.maps import HeadMeasures, SiteGrid
 from attnscope.records.measures import OFFSET_REACH, SpecialTokens
 from attnscope.records.sites import HeadRef, Site, SiteKey, Stack, axes_of, is_self_attention, tokens_of_site
@@ -78,9 +75,7 @@ from attnscope.schemes.measures import (
     RowBlock,
 )
 from attnscope.schemes.measures.measure import Reading, share_of
-from attnscope.trace.pyramid import grids_of_logs
-from attnscope.trace.record import SiteRecord
-from attnscope.trace.trace import Trace
+from attnscope.trace import SiteRecord, Trace, grids_of_logs
 
 N_RARE = 2
 """Voita et al. 2019 (section 5.3) count the two least frequent tokens of a sentence."""

@@ -67,10 +67,8 @@ from attnscope.nn.machine import exact
 from attnscope.records.importance import MetricName
 from attnscope.records.sites import NO_GATES, Gates, Site
 from attnscope.records.tokens import Token, Tokens
-from attnscope.text.examples import Example
-from attnscope.text.vocabulary import is_of_word
-from attnscope.trace.record import weights_to_sum
-from attnscope.trace.trace import Trace
+from attnscope.text import Example, is_of_word
+from attnscope.trace import Trace, weights_to_sum
 
 Counts = NDArray[np.float64]
 """What each text adds to the sums, [n_texts, n_sums]."""

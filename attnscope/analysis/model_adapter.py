@@ -36,12 +36,10 @@ from attnscope.models.huggingface.anatomy import (
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.model import Model
 from attnscope.models.passes import CallPlace, evaluating, hooked, own_threads
-from attnscope.nn import Transformer
-from attnscope.nn.attention import Probe
+from attnscope.nn import CrossAttention, FeedForward, InducedAttention, Probe, SelfAttention, Transformer
 from attnscope.nn.block import Block, Experts
 from attnscope.nn.edits import QuietProbe as QuietProbe
 from attnscope.nn.edits import TensorGates as TensorGates
-from attnscope.nn.layers import CrossAttention, FeedForward, InducedAttention, SelfAttention
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.recurrent import Recurrent
 from attnscope.records.models import Form

@@ -38,19 +38,13 @@ from attnscope.analysis.watched_pass import (
     watched,
 )
 from attnscope.errors import UserError
-from attnscope.models import OwnNetwork
+from attnscope.models import Inputs, Model, OwnNetwork, Pass, finite, knowing, log_probabilities
 from attnscope.models.huggingface.network import HuggingFaceNetwork
-from attnscope.models.inputs import Inputs
-from attnscope.models.model import Model
-from attnscope.models.network import Pass, finite, knowing, log_probabilities
 from attnscope.models.passes import evaluating_tokens, hidden_stream
-from attnscope.nn import Transformer
+from attnscope.nn import OffsetScoring, RampScoring, Transformer, exact, open_probability
 from attnscope.nn.block import Block
 from attnscope.nn.embedding_and_head import CopyingHead
-from attnscope.nn.machine import exact
 from attnscope.nn.recurrent import Recurrent
-from attnscope.nn.scores import OffsetScoring, RampScoring
-from attnscope.nn.spans import open_probability
 from attnscope.questions import (
     Attended,
     Copied,

@@ -54,9 +54,7 @@ from attnscope.errors import UserError
 from attnscope.models.huggingface.anatomy import head_rows, token_tables
 from attnscope.models.huggingface.network import HuggingFaceNetwork
 from attnscope.models.model import Model
-from attnscope.nn.layers import CrossAttention, Norm, SelfAttention
-from attnscope.nn.machine import exact
-from attnscope.nn.scores import ALL, ScoreRule
+from attnscope.nn import ALL, CrossAttention, Norm, ScoreRule, SelfAttention, exact
 from attnscope.records.importance import PartsDone
 from attnscope.records.maps import MAX_KEYS, N_STRONGEST, Floats, HeadInside
 from attnscope.records.measures import (
@@ -72,8 +70,7 @@ from attnscope.records.sites import HeadRef, Site, SiteKey, check_heads, find_si
 from attnscope.records.tokens import Token
 from attnscope.schemes.residuals import RESIDUALS
 from attnscope.schemes.scores import Comparison
-from attnscope.trace.record import SiteRecord, site_weights
-from attnscope.trace.trace import Trace
+from attnscope.trace import SiteRecord, Trace, site_weights
 
 _BLOCK_KEYS = 16_384
 

@@ -41,9 +41,16 @@ from torch import Tensor, nn
 
 from attnscope.errors import UserError
 from attnscope.models.model import Model
-from attnscope.nn import ModelConfig, Transformer, build_transformer, count_parameters
-from attnscope.nn.edits import Call, QuietProbe
-from attnscope.nn.scores import Scoring, scores_of
+from attnscope.nn import (
+    Call,
+    ModelConfig,
+    QuietProbe,
+    Scoring,
+    Transformer,
+    build_transformer,
+    count_parameters,
+    scores_of,
+)
 from attnscope.records.maps import PositionCheck, PositionTable
 from attnscope.records.sites import SiteKey
 from attnscope.schemes.positions import POSITIONS, PositionScheme

@@ -36,14 +36,10 @@ from torch import Tensor, nn
 from attnscope.analysis.batches import NOT_SCORED
 from attnscope.analysis.model_adapter import OwnSubject, TensorGates, TokenBatch
 from attnscope.errors import NotFiniteError, UserError
-from attnscope.models.inputs import Inputs
-from attnscope.models.model import Model
+from attnscope.models import Inputs, Model
 from attnscope.models.passes import CallPlace, hooked
-from attnscope.nn import Transformer
+from attnscope.nn import Call, Edits, Transformer, exact, scores_of
 from attnscope.nn.block import one_stream
-from attnscope.nn.edits import Call, Edits
-from attnscope.nn.machine import exact
-from attnscope.nn.scores import scores_of
 from attnscope.questions.question import Numbers, Order, PartPath
 from attnscope.records.sites import SiteKey, Stack
 from attnscope.records.tokens import Token

@@ -49,15 +49,13 @@ from attnscope.analysis.words import (
     word_maps,
 )
 from attnscope.errors import UserError
-from attnscope.models import OwnNetwork
-from attnscope.models.model import Model
+from attnscope.models import Model, OwnNetwork
 from attnscope.records.findings import AlignmentRows, AlignmentTable, GoldCell, GoldPair
 from attnscope.records.measures import CorpusProgress
 from attnscope.records.sites import Site
 from attnscope.text.examples import Example
 from attnscope.text.grammar import read_sentence
-from attnscope.trace.record import weights_to_sum
-from attnscope.trace.trace import Trace
+from attnscope.trace import Trace, weights_to_sum
 
 _GRAMMAR = "english-french"
 

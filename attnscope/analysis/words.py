@@ -30,8 +30,7 @@ from torch import Tensor
 from attnscope.analysis.model_adapter import QuietProbe
 from attnscope.counting import plural, there_are
 from attnscope.errors import LoadError
-from attnscope.nn.edits import Call
-from attnscope.nn.scores import log_weights
+from attnscope.nn import Call, log_weights
 from attnscope.paths import resources_folder
 from attnscope.records.findings import GoldFiles
 from attnscope.records.sites import SiteKey, Stack

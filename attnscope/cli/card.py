@@ -18,8 +18,7 @@ from attnscope.analysis.metrics import bleu
 from attnscope.analysis.word_alignment import measure_alignment
 from attnscope.analysis.words import AlignedPair, everyday_pairs
 from attnscope.counting import plural
-from attnscope.models.checkpoint import write_model_folder
-from attnscope.models.model import Model
+from attnscope.models import Model, write_model_folder
 from attnscope.models.writing.translating import translate_texts
 from attnscope.nn import ModelConfig, count_parameters
 from attnscope.records.findings import AlignmentTable

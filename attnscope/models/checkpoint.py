@@ -54,9 +54,8 @@ from attnscope.counting import plural
 from attnscope.errors import LoadError, RecipeError
 from attnscope.files import check_manifest, replace_folder, sha256_of
 from attnscope.models.inputs import check_roles
-from attnscope.nn import ModelConfig, empty_own
+from attnscope.nn import ModelConfig, empty_own, refuse_too_large
 from attnscope.nn.building import unfilled_own
-from attnscope.nn.machine import refuse_too_large
 from attnscope.nn.own_module import OwnModule
 from attnscope.outside import as_object, read_json, read_outside
 from attnscope.paths import resources_folder

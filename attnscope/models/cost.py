@@ -51,12 +51,10 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.own import OwnNetwork
 from attnscope.models.passes import hooked
-from attnscope.nn import ModelConfig
+from attnscope.nn import Call, ModelConfig, QuietProbe, build_self_mask
 from attnscope.nn.config import GATED, recurrent_matrices
 from attnscope.nn.dropping import KEPT_WEIGHTS
-from attnscope.nn.edits import Call, QuietProbe
 from attnscope.nn.own_module import PIECE_NUMBERS
-from attnscope.nn.self_masks import build_self_mask
 from attnscope.records.sites import SiteKey, Stack
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.mixers import MIXERS

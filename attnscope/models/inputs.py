@@ -19,15 +19,11 @@ from numpy.typing import NDArray
 
 from attnscope.counting import plural
 from attnscope.errors import LoadError, UserError, of_wrong_kind
-from attnscope.nn import ModelConfig
-from attnscope.nn.embedding_and_head import patch_numbers
-from attnscope.nn.masks import Pattern
-from attnscope.nn.pooling import sentence_reach
+from attnscope.nn import ModelConfig, Pattern, patch_numbers, sentence_reach
 from attnscope.records.maps import Picture
 from attnscope.records.models import Form
 from attnscope.records.tokens import Token, Tokens
-from attnscope.text.pictures import fitted_pixels, read_picture
-from attnscope.text.tokenizer import Tokenizer
+from attnscope.text import Tokenizer, fitted_pixels, read_picture
 
 if TYPE_CHECKING:
     from attnscope.models.model import Model

@@ -25,9 +25,8 @@ from attnscope.models.network import (
 )
 from attnscope.models.own import OwnNetwork, OwnPass
 from attnscope.models.writing.written import SoFar, Written, check_writes, write_text
-from attnscope.nn.edits import CopiedPattern, Edits
+from attnscope.nn import CopiedPattern, Edits, Pattern
 from attnscope.nn.long_work import ended
-from attnscope.nn.masks import Pattern
 from attnscope.records.interventions import (
     CopyPattern,
     Intervention,
@@ -52,8 +51,7 @@ from attnscope.records.sites import (
     gates_named,
 )
 from attnscope.records.tokens import Token
-from attnscope.trace.record import GateProbe, SiteRecord, TextRecord, TraceProbe
-from attnscope.trace.trace import Trace
+from attnscope.trace import GateProbe, SiteRecord, TextRecord, Trace, TraceProbe
 
 RecordOf = Callable[[CopyPattern], SiteRecord]
 """Gives what the site of a pattern's head did on the pattern's own text."""

@@ -40,15 +40,12 @@ from torch.nn.functional import logsigmoid
 
 from attnscope.errors import NotFiniteError, UserError
 from attnscope.models.inputs import Inputs
-from attnscope.nn import stop_if_unwanted
-from attnscope.nn.attention import Probe
-from attnscope.nn.machine import exact
+from attnscope.nn import Probe, exact, stop_if_unwanted
 from attnscope.records.models import Form, ModelInfo
 from attnscope.records.outputs import Candidate, Output, OutputKind, Prediction
 from attnscope.records.sites import Site
 from attnscope.records.tokens import Token, Tokens
-from attnscope.text.tokenizer import Tokenizer
-from attnscope.text.vocabulary import NO_CHARACTER, decode_begun, is_sentinel, spans_of
+from attnscope.text import NO_CHARACTER, Tokenizer, decode_begun, is_sentinel, spans_of
 from attnscope.text.vocabulary import Vocabulary as Entries
 
 N_GUESSES = 8

@@ -34,10 +34,7 @@ from attnscope.models.inputs import Inputs
 from attnscope.models.model import Model
 from attnscope.models.network import HearIds, NoTokens
 from attnscope.models.own import OwnNetwork
-from attnscope.nn import ModelConfig
-from attnscope.nn.attention import Probe
-from attnscope.nn.edits import Call
-from attnscope.nn.machine import choose_device
+from attnscope.nn import Call, ModelConfig, Probe, choose_device
 from attnscope.outside import unreadable
 from attnscope.paths import gone_demo, resources_folder
 from attnscope.records.models import (
@@ -53,10 +50,16 @@ from attnscope.records.models import (
 from attnscope.records.outputs import OutputKind
 from attnscope.records.sites import Site, require_heads
 from attnscope.records.tokens import Token, Tokens
-from attnscope.trace.record import SiteRecord, TraceProbe
-from attnscope.trace.store import is_trace_file
-from attnscope.trace.tensor_file import SAFE, refuse_foreign, require_regular_file
-from attnscope.trace.trace import Trace, load_trace
+from attnscope.trace import (
+    SAFE,
+    SiteRecord,
+    Trace,
+    TraceProbe,
+    is_trace_file,
+    load_trace,
+    refuse_foreign,
+    require_regular_file,
+)
 
 OPENS = (
     "a folder saved by AttnScope, or one in the format of Hugging Face (config.json, safetensors, tokenizer)"

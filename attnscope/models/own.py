@@ -24,10 +24,7 @@ from attnscope.models.inputs import (
 from attnscope.models.network import KINDS, HearIds, number_masks, token_positions
 from attnscope.models.passes import continue_text, evaluating_tokens, hidden_stream, translate
 from attnscope.models.writing.writer import OwnWriter, RecomputingWriter, Writer
-from attnscope.nn import ModelConfig, Transformer, count_parameters
-from attnscope.nn.attention import Probe
-from attnscope.nn.copying import UNKNOWN_ID
-from attnscope.nn.edits import Guide
+from attnscope.nn import UNKNOWN_ID, Guide, ModelConfig, Probe, Transformer, count_parameters
 from attnscope.nn.embedding_and_head import ANSWER, CopyingHead, behind_memory, pointed
 from attnscope.nn.own_module import OwnModule
 from attnscope.records.maps import Picture
@@ -35,10 +32,8 @@ from attnscope.records.models import Form, ModelInfo
 from attnscope.records.outputs import NOT_MEANT, OutputKind
 from attnscope.records.sites import Gates, HeadRef, Site
 from attnscope.records.tokens import Token, Tokens
-from attnscope.text.corpora import labelled_positions, may_be_meant
-from attnscope.text.samples import samples_for
+from attnscope.text import Tokenizer, labelled_positions, may_be_meant, samples_for
 from attnscope.text.tasks import known_words, written_words
-from attnscope.text.tokenizer import Tokenizer
 
 _ANY_PICTURES = "drawn-shapes"
 """The task whose pictures are samples for whoever learned others: any model of pictures reads them."""

@@ -24,8 +24,7 @@ from torch.utils.hooks import RemovableHandle
 
 from attnscope.models.inputs import Inputs
 from attnscope.models.network import HearIds, best_ids, write_greedily
-from attnscope.nn.attention import Probe
-from attnscope.nn.machine import layer_products, threads_for
+from attnscope.nn import Probe, layer_products, threads_for
 from attnscope.nn.own_module import OwnModule
 
 

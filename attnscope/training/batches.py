@@ -23,20 +23,22 @@ from torch import Tensor
 
 from attnscope.errors import RecipeError
 from attnscope.models.inputs import fitted_pair
-from attnscope.nn.edits import Guide
-from attnscope.nn.embedding_and_head import patch_numbers
+from attnscope.nn import Guide, patch_numbers
 from attnscope.records.tokens import Tokens
-from attnscope.text.corpora import (
+from attnscope.text import (
+    Example,
+    LabelledPictures,
     LabelledText,
     PointedText,
     TaggedText,
+    Tokenizer,
     first_pieces,
+    fitted_pixels,
     may_be_meant,
+    read_labelled_pictures,
+    read_picture,
     split_pairs,
 )
-from attnscope.text.examples import Example
-from attnscope.text.pictures import LabelledPictures, fitted_pixels, read_labelled_pictures, read_picture
-from attnscope.text.tokenizer import Tokenizer
 from attnscope.training.objectives import Batch
 from attnscope.training.optimizers import growing_steps, texts_at, tokens_at
 from attnscope.training.recipe import Recipe

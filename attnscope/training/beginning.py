@@ -13,14 +13,10 @@ from torch import Tensor
 from attnscope import __version__
 from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.files import replace_file, sweep_temporary
-from attnscope.models import OwnNetwork
-from attnscope.models.checkpoint import is_model_folder
-from attnscope.models.inputs import patch_tokens
-from attnscope.models.model import Model
-from attnscope.nn import check_fits
+from attnscope.models import Model, OwnNetwork, is_model_folder, patch_tokens
+from attnscope.nn import available_bytes, check_fits
 from attnscope.nn.building import unfilled_own
 from attnscope.nn.embedding_and_head import memory_piece
-from attnscope.nn.machine import available_bytes
 from attnscope.nn.own_module import OwnModule
 from attnscope.outside import read_toml_text
 from attnscope.paths import resources_folder

@@ -18,19 +18,25 @@ from numpy.typing import NDArray
 from attnscope.counting import plural
 from attnscope.errors import RecipeError
 from attnscope.models.inputs import fitted_pair
-from attnscope.nn import ModelConfig
-from attnscope.nn.copying import UNKNOWN_ID
+from attnscope.nn import UNKNOWN_ID, ModelConfig
 from attnscope.nn.own_module import OwnModule
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.tokenizers import SPECIALS
-from attnscope.text.corpora import (
+from attnscope.text import (
     POINTERS,
+    LabelledPictures,
     LabelledText,
     PointedText,
     TaggedText,
+    Tokenizer,
+    align_texts,
     carelessly,
+    exchanged_pairs,
+    is_of_word,
+    joined_pairs,
+    joining_words,
     label_names,
     pointed_example,
     read_labelled,
@@ -38,25 +44,18 @@ from attnscope.text.corpora import (
     read_pairs,
     read_spans,
     read_tagged,
+    read_vectors,
+    renamed,
+    renamed_pairs,
     split,
     split_lines,
     split_pairs,
     tag_names,
     tagged_example,
+    train_tokenizer,
 )
 from attnscope.text.examples import TOKENIZER_KIND, picture_shape_of, pointers_of, tells_next, vectors_of
-from attnscope.text.pairs import (
-    align_texts,
-    exchanged_pairs,
-    joined_pairs,
-    joining_words,
-    renamed,
-    renamed_pairs,
-)
-from attnscope.text.pictures import LabelledPictures, read_vectors
 from attnscope.text.tasks import Example, labels_of, task_tokenizer, word_labels_of
-from attnscope.text.tokenizer import Tokenizer, train_tokenizer
-from attnscope.text.vocabulary import is_of_word
 from attnscope.training.batches import (
     BatchMaker,
     ExampleBatches,

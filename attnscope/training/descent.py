@@ -34,8 +34,7 @@ from torch import Tensor
 from attnscope.errors import LoadError
 from attnscope.files import replace_file
 from attnscope.models import BatchShape, n_turns_of
-from attnscope.nn.dropping import own_dice
-from attnscope.nn.machine import core_groups, keeping_to
+from attnscope.nn import core_groups, keeping_to, own_dice
 from attnscope.outside import read_outside
 from attnscope.schemes.norms import NORMS
 from attnscope.training.distributed import Ranks, SharedLoss, rows_of

@@ -19,9 +19,7 @@ from torch import nn
 from attnscope.collector import collect_all, collect_as_usual
 from attnscope.errors import SaveError
 from attnscope.models.model import Model
-from attnscope.nn import count_parameters
-from attnscope.nn.layers import running_kept
-from attnscope.nn.machine import choose_device, map_large_blocks
+from attnscope.nn import choose_device, count_parameters, map_large_blocks, running_kept
 from attnscope.records.runs import Evaluated, Finished, Started, Step, TrainingEvent
 from attnscope.schemes.norms import NORMS
 from attnscope.training.batches import batches_of_step

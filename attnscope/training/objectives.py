@@ -18,12 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnscope.nn import Transformer
-from attnscope.nn.attention import Probe
-from attnscope.nn.block import balances
-from attnscope.nn.edits import Guide, GuidedProbe, TensorGates
+from attnscope.nn import Guide, GuidedProbe, Probe, TensorGates, Transformer, balances, sites_with_spans
 from attnscope.nn.own_module import OwnModule, cross_entropy_sum, row_pieces
-from attnscope.nn.scores import sites_with_spans
 from attnscope.records.sites import SiteKey
 
 

@@ -21,18 +21,25 @@ import torch
 from numpy.typing import NDArray
 
 from attnscope.errors import LoadError
-from attnscope.models import BatchShape, activation_bytes, own_cost, rows_at_once
-from attnscope.models.cost import GRADIENT_BYTES, MOMENT_BYTES, WEIGHT_BYTES, loss_bytes, passing_bytes
-from attnscope.nn import PRESETS, PUBLISHED, ModelConfig, count_parameters
-from attnscope.nn.machine import available_bytes
+from attnscope.models import (
+    GRADIENT_BYTES,
+    MOMENT_BYTES,
+    WEIGHT_BYTES,
+    BatchShape,
+    activation_bytes,
+    loss_bytes,
+    own_cost,
+    passing_bytes,
+    rows_at_once,
+)
+from attnscope.nn import PRESETS, PUBLISHED, ModelConfig, available_bytes, count_parameters
 from attnscope.outside import open_outside
 from attnscope.records.plans import Pace, Plan, PresetRow
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.objectives import OBJECTIVES, usual_objective
 from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.tokenizers import KINDS
-from attnscope.text.corpora import require_corpus
-from attnscope.text.examples import Example
+from attnscope.text import Example, require_corpus
 from attnscope.text.tasks import make_task
 from attnscope.training.descent import can_divide, has_quick_bfloat16, ways_up_to
 from attnscope.training.distributed import ALONE

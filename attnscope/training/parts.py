@@ -17,9 +17,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from attnscope.codec import AllowedNames, At, AtMost, Between, Codec, Fault, keys_of
 from attnscope.errors import RecipeError, meant, shown
-from attnscope.nn import ModelConfig, ignored_choices
+from attnscope.nn import Guide, ModelConfig, ignored_choices
 from attnscope.nn.config_checks import OF_TRANSFORMERS
-from attnscope.nn.edits import Guide
 from attnscope.outside import parse_toml
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.schemes.optimizers import OPTIMIZERS

@@ -39,23 +39,22 @@ from attnscope import __version__, paths
 from attnscope.counting import plural
 from attnscope.errors import LoadError, SaveError, UserError
 from attnscope.files import check_listed, drop_listed, manifest_entries, replace_folder, sha256_of
-from attnscope.models.checkpoint import (
+from attnscope.models import (
     CLOSED_HEADS,
     STATE,
     WEIGHTS,
     LoadedFolder,
+    Model,
     ModelCard,
     closed_names,
     fill_model_folder,
     read_model_folder,
 )
-from attnscope.models.model import Model
 from attnscope.outside import parse_object
 from attnscope.records.runs import Saved, SaveFailed, Watched
 from attnscope.records.sites import HeadRef
 from attnscope.schemes.objectives import OBJECTIVES
-from attnscope.trace.store import save_records
-from attnscope.trace.tensor_file import read_shapes, read_tensors, write_tensors
+from attnscope.trace import read_shapes, read_tensors, save_records, write_tensors
 from attnscope.training.distributed import Ranks, whole_of
 from attnscope.training.optimizers import falls_to_the_end, follows_length, learning_rate_at, tensors_of
 from attnscope.training.parts import WATCHED_STEPS, Recipe

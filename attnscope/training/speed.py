@@ -26,8 +26,7 @@ import torch
 
 from attnscope.errors import LoadError, UserError
 from attnscope.models.cost import WEIGHT_BYTES
-from attnscope.nn import ModelConfig, count_parameters
-from attnscope.nn.machine import wait_for
+from attnscope.nn import ModelConfig, count_parameters, wait_for
 from attnscope.outside import parse_object, read_toml_text
 from attnscope.records.plans import Pace
 from attnscope.schemes.scores import SCORES

@@ -29,23 +29,26 @@ from torch import Tensor
 from attnscope.counting import plural
 from attnscope.errors import LoadError, RecipeError
 from attnscope.hub.shelf import folder_here
-from attnscope.models.checkpoint import CONFIG, LoadedFolder, ModelCard, fill_own, is_model_folder
+from attnscope.models import (
+    CONFIG,
+    LoadedFolder,
+    ModelCard,
+    checkpoint_folders,
+    demo_models,
+    fill_own,
+    is_model_folder,
+    read_source,
+    read_source_config,
+    source_folder,
+)
 from attnscope.models.families import FAMILIES
 from attnscope.models.families.family import AdoptableFamily, LibraryConfig
 from attnscope.models.huggingface.config import licence_of, read_config
 from attnscope.models.huggingface.library import find_huggingface
 from attnscope.models.huggingface.opening import read_weights, weight_paths
 from attnscope.models.inputs import check_roles
-from attnscope.models.opening import (
-    checkpoint_folders,
-    demo_models,
-    read_source,
-    read_source_config,
-    source_folder,
-)
-from attnscope.nn import ModelConfig, build_own
+from attnscope.nn import ModelConfig, build_own, refuse_too_large
 from attnscope.nn.building import unfilled_own
-from attnscope.nn.machine import refuse_too_large
 from attnscope.nn.own_module import OwnModule
 from attnscope.outside import as_object, read_json
 from attnscope.records.models import DOWNLOAD_PREFIX, is_download

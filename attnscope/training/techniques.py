@@ -41,12 +41,19 @@ from attnscope.codec import Caps, Codec
 from attnscope.errors import LoadError, RecipeError
 from attnscope.models.checkpoint import LowRankChanges, low_rank_sum, read_model_folder
 from attnscope.models.passes import hooked
-from attnscope.nn import Transformer
-from attnscope.nn.layers import CrossAttention, Norm, SelfAttention
-from attnscope.nn.machine import exact
+from attnscope.nn import (
+    START_LOG_ALPHA,
+    CrossAttention,
+    Norm,
+    SelfAttention,
+    Transformer,
+    exact,
+    open_probability,
+    sample_gates,
+    settled_gates,
+    sites_with_spans,
+)
 from attnscope.nn.own_module import OwnModule
-from attnscope.nn.scores import sites_with_spans
-from attnscope.nn.spans import START_LOG_ALPHA, open_probability, sample_gates, settled_gates
 from attnscope.outside import open_outside, open_to_append
 from attnscope.records.models import Form
 from attnscope.records.runs import UPDATE_BINS, Inspection, InspectionHistory, Numbers

@@ -29,11 +29,9 @@ import torch
 from attnscope.crash import CrashWriter
 from attnscope.errors import UserError
 from attnscope.hub.shelf import carried_models
-from attnscope.models import Model, demo_models
-from attnscope.models.opening import open_source
-from attnscope.nn import stop_if_unwanted
+from attnscope.models import Model, demo_models, open_source
+from attnscope.nn import lost_device, stop_if_unwanted
 from attnscope.nn.long_work import Stopped
-from attnscope.nn.machine import lost_device
 from attnscope.records.messages import OPEN_MODEL, TRAINING_MODEL, Failed, Ready, TrainingNews
 from attnscope.records.models import needs_model
 from attnscope.records.requests import Reply, Request, StopWork

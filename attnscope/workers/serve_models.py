@@ -9,8 +9,7 @@ from pathlib import Path
 
 from attnscope.analysis.measures import measure
 from attnscope.errors import UserError
-from attnscope.models import Model
-from attnscope.models.opening import open_source
+from attnscope.models import Model, open_source
 from attnscope.models.pruning import Pruned, pruning, shapes_of
 from attnscope.models.writing.written import SoFar, Written, compare_written
 from attnscope.nn.long_work import as_news

@@ -31,10 +31,11 @@ from attnscope.records.tiles import (
     TileRequest,
     TileShown,
 )
-from attnscope.trace.pyramid import (
+from attnscope.trace import (
     FoundEdges,
     OneHead,
     PyramidLevel,
+    Trace,
     as_slice,
     build_pyramid,
     build_thumbnail,
@@ -48,7 +49,6 @@ from attnscope.trace.pyramid import (
     strongest_edges,
     thumbnail_of,
 )
-from attnscope.trace.trace import Trace
 from attnscope.workers.views import Views, show_heads
 
 QUICK_CELLS = 4_000_000

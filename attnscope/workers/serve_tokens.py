@@ -32,22 +32,25 @@ from attnscope.records.tokenizers import (
     VocabularyShown,
 )
 from attnscope.records.tokens import Tokens
-from attnscope.text.corpora import TextOfFile, read_text_file
-from attnscope.text.replay import Splitter
-from attnscope.text.safety import clean_text
-from attnscope.text.tokenizer import Tokenizer, train_tokenizer
-from attnscope.text.tokenizer_tables import (
+from attnscope.text import (
     SearchedVocabulary,
+    Splitter,
+    TextOfFile,
+    Tokenizer,
+    Vocabulary,
     build_table,
+    clean_text,
     describe_piece,
     described,
     find_pieces,
     full_lines,
     measure_tokenizer,
     parts_of,
+    place_tokens,
+    read_text_file,
     train_or_refuse,
+    train_tokenizer,
 )
-from attnscope.text.vocabulary import Vocabulary, place_tokens
 from attnscope.workers.engine import Desk, serves, works
 
 MAX_TYPED = 20_000

@@ -64,8 +64,7 @@ from attnscope.errors import UserError
 from attnscope.models.huggingface.network import HuggingFaceNetwork, takes_argument
 from attnscope.models.huggingface.proof import example_of, run_example
 from attnscope.models.passes import CallPlace, changed_reads, hooked
-from attnscope.nn.edits import Call, QuietProbe
-from attnscope.nn.machine import exact
+from attnscope.nn import Call, QuietProbe, exact
 from attnscope.records.sites import SiteKey, Stack
 
 _CLOSE = 1e-4

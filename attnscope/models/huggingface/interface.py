@@ -48,10 +48,18 @@ from torch import Tensor, nn
 
 from attnscope.errors import UserError
 from attnscope.models.huggingface.rule_finding import DENSE_CELLS, Cells, find_rule, find_rule_of
-from attnscope.nn.attention import Probe, attend
-from attnscope.nn.edits import Call
-from attnscope.nn.masks import Intervals, MaskRule, build_rule
-from attnscope.nn.scores import Bias, DenseBias, RelativeBias, ScoreRule
+from attnscope.nn import (
+    Bias,
+    Call,
+    DenseBias,
+    Intervals,
+    MaskRule,
+    Probe,
+    RelativeBias,
+    ScoreRule,
+    attend,
+    build_rule,
+)
 from attnscope.records.sites import SiteKey
 
 _FULL = slice(None)

@@ -37,9 +37,8 @@ from attnscope.models.network import (
     write_greedily,
 )
 from attnscope.models.writing.writer import RecomputingWriter, Writer
-from attnscope.nn.attention import Probe
+from attnscope.nn import Probe, layer_products, threads_for
 from attnscope.nn.cache import Room
-from attnscope.nn.machine import layer_products, threads_for
 from attnscope.records.maps import Picture
 from attnscope.records.models import Form, ModelInfo
 from attnscope.records.outputs import OutputKind

@@ -60,9 +60,7 @@ from attnscope.models.huggingface.network import Abilities, HuggingFaceNetwork, 
 from attnscope.models.huggingface.pruning import fitted_class
 from attnscope.models.huggingface.site_map import Attached, attach
 from attnscope.models.huggingface.tokenizer_files import HuggingFaceVocabulary, check_ids, read_vocabulary
-from attnscope.nn import stoppable, tell
-from attnscope.nn.edits import Call, QuietProbe
-from attnscope.nn.machine import available_bytes
+from attnscope.nn import Call, QuietProbe, available_bytes, stoppable, tell
 from attnscope.outside import as_object, read_json
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import SiteKey, labelled_head

@@ -18,8 +18,7 @@ from attnscope.models.families.family import AdoptableFamily, LibraryConfig
 from attnscope.models.huggingface.library import import_transformers
 from attnscope.nn import ModelConfig
 from attnscope.nn.own_module import OwnModule
-from attnscope.text.tokenizer import Tokenizer
-from attnscope.text.vocabulary import TOKENIZER_FILE
+from attnscope.text import TOKENIZER_FILE, Tokenizer
 
 _FREE = ("dropout", "attention_dropout")
 """What a model that is not trained further does not use."""

@@ -37,10 +37,7 @@ from attnscope.models.huggingface.interface import NAME, register, watching
 from attnscope.models.huggingface.proof import Example, check_equal, example_of, numbers_of, run_example
 from attnscope.models.huggingface.rule_finding import find_rule_of
 from attnscope.models.passes import hooked
-from attnscope.nn.attention import Probe
-from attnscope.nn.edits import Call
-from attnscope.nn.masks import Dense, MaskRule
-from attnscope.nn.scores import DenseBias, ScoreRule
+from attnscope.nn import Call, Dense, DenseBias, MaskRule, Probe, ScoreRule
 from attnscope.records.sites import STACKS, Site, SiteKey, Stack
 
 _PLAIN = ("sdpa", "eager")

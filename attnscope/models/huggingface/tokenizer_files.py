@@ -39,16 +39,19 @@ from attnscope.models.huggingface.library import contained_file, library_faults
 from attnscope.nn import tell_and_wait
 from attnscope.outside import as_object, read_json, read_outside, regular_size
 from attnscope.records.tokens import Token, Tokens
-from attnscope.text.safety import clean_text, empty_library, library_errors, without_panic_words
-from attnscope.text.vocabulary import (
+from attnscope.text import (
     TOKENIZER_FILE,
     Entry,
     Vocabulary,
     check_vocabulary,
+    clean_text,
+    empty_library,
+    library_errors,
     place_tokens,
     read_tokenizer_file,
     require_no_growth,
     require_sane_count,
+    without_panic_words,
 )
 
 _TEXT_FAILED = "The tokenizer cannot read this text"

@@ -26,9 +26,7 @@ from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.models.huggingface.interface import GivenMask, read_mask
 from attnscope.models.recording.placing import Groups
-from attnscope.nn.attention import attend
-from attnscope.nn.masks import Intervals, MaskRule
-from attnscope.nn.scores import ScoreRule
+from attnscope.nn import Intervals, MaskRule, ScoreRule, attend
 from attnscope.records.sites import NO_GATES, Site
 from attnscope.trace.record import SiteRecord, TraceProbe
 

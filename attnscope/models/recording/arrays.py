@@ -23,15 +23,12 @@ from attnscope.counting import plural, there_are
 from attnscope.errors import UserError
 from attnscope.models.huggingface.rule_finding import find_rule_of
 from attnscope.models.recording.placing import Lengths, RecordedCall
-from attnscope.nn.masks import MaskRule
-from attnscope.nn.scores import DenseBias, ScoreRule
+from attnscope.nn import DenseBias, MaskRule, ScoreRule
 from attnscope.records.models import Recorded
 from attnscope.records.sites import NO_GATES, STACKS, Site, SiteKey, Stack, axes_of
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.vocabulary import METASPACE, Notation, read_entry, split_pieces
-from attnscope.trace.check import SiteProof
-from attnscope.trace.record import SiteRecord, TextRecord
-from attnscope.trace.trace import Trace
+from attnscope.trace import SiteProof, SiteRecord, TextRecord, Trace
 
 _SPECIAL = re.compile(r"\[[A-Z0-9_]{1,20}\]|<\|?[^<>\s]{1,40}\|?>")
 _MAX_SHOWN = 60

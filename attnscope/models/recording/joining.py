@@ -33,8 +33,7 @@ from attnscope.models.huggingface.interface import read_bias
 from attnscope.models.huggingface.rule_finding import DENSE_CELLS, find_rule, row_blocks
 from attnscope.models.recording.arrays import record_of_weights
 from attnscope.models.recording.placing import RecordedCall
-from attnscope.nn.masks import MaskRule
-from attnscope.nn.scores import Bias, DenseBias, RelativeBias
+from attnscope.nn import Bias, DenseBias, MaskRule, RelativeBias
 from attnscope.trace.check import MAX_CELLS
 from attnscope.trace.record import SiteRecord, site_weights
 

@@ -55,8 +55,7 @@ from attnscope.models.recording.placing import (
 )
 from attnscope.records.models import Recorded
 from attnscope.records.sites import NO_GATES
-from attnscope.trace.record import SiteRecord, TextRecord
-from attnscope.trace.trace import Trace
+from attnscope.trace import SiteRecord, TextRecord, Trace
 
 # Seeing every attention call of one thread while a block lasts, and the module that each is made in.
 

@@ -36,8 +36,7 @@ from torch import Tensor
 from attnscope.models.inputs import Inputs
 from attnscope.models.network import Network, best_ids
 from attnscope.models.passes import evaluating_tokens
-from attnscope.nn import KeyValueCache, stop_if_unwanted
-from attnscope.nn.attention import Probe
+from attnscope.nn import KeyValueCache, Probe, stop_if_unwanted
 from attnscope.nn.own_module import OwnModule
 from attnscope.records.outputs import BeamNode, BeamTree, NodeState
 from attnscope.records.tokens import Token, Tokens

@@ -15,10 +15,7 @@ from attnscope.errors import UserError
 from attnscope.models.inputs import Inputs, check_string
 from attnscope.models.network import Network, kl_nats, knowing, log_probabilities
 from attnscope.models.writing.writer import BeamSearch, Writer, writer_of
-from attnscope.nn.edits import Call
-from attnscope.nn.masks import MaskRule
-from attnscope.nn.scores import RelativeBias, ScoreRule, SlopeBias
-from attnscope.nn.spans import GateBias, SpanBias
+from attnscope.nn import Call, GateBias, MaskRule, RelativeBias, ScoreRule, SlopeBias, SpanBias
 from attnscope.records.outputs import (
     Candidate,
     Comparison,
@@ -31,9 +28,7 @@ from attnscope.records.outputs import (
 from attnscope.records.sites import NOT_WRITTEN, Gates, Site, SiteKey
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text.vocabulary import decode_begun
-from attnscope.trace.check import merge_proofs
-from attnscope.trace.record import GateProbe, Pending, SiteRecord, TextRecord, TraceProbe
-from attnscope.trace.trace import Trace
+from attnscope.trace import GateProbe, Pending, SiteRecord, TextRecord, Trace, TraceProbe, merge_proofs
 
 # Writing one token after another: greedily, by drawing, or with beams. Knows ids, not words.
 

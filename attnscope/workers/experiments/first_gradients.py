@@ -17,9 +17,15 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from attnscope.nn import ModelConfig, Transformer, build_transformer
+from attnscope.nn import (
+    CrossAttention,
+    FeedForward,
+    ModelConfig,
+    SelfAttention,
+    Transformer,
+    build_transformer,
+)
 from attnscope.nn.block import Block
-from attnscope.nn.layers import CrossAttention, FeedForward, SelfAttention
 from attnscope.records.experiments import (
     PLACES,
     Drawing,

@@ -18,9 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnscope.nn import ModelConfig, Transformer, build_transformer
+from attnscope.nn import ModelConfig, Transformer, build_rule, build_transformer
 from attnscope.nn.block import Block, additions_of
-from attnscope.nn.masks import build_rule
 from attnscope.records.experiments import (
     KEEPINGS,
     ExperimentNews,
