@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from attnscope.training.data import prepare, vocabulary_of, word_ids
     from attnscope.training.descent import *
     from attnscope.training.distributed import ALONE, Ranks, SharedLoss, joined, ranks_of, rows_of
-    from attnscope.training.loop import free_memory, is_out_of_memory
+    from attnscope.training.loop import free_memory
     from attnscope.training.objectives import *
     from attnscope.training.optimizers import *
     from attnscope.training.paper import *

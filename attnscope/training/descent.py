@@ -31,10 +31,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnscope.errors import LoadError
+from attnscope.errors import LoadError, SaveError
 from attnscope.files import replace_file
 from attnscope.models import BatchShape, n_turns_of
-from attnscope.nn import core_groups, keeping_to, own_dice
+from attnscope.nn import core_groups, keeping_to, own_dice, running_kept
 from attnscope.outside import read_outside
 from attnscope.schemes.norms import NORMS
 from attnscope.training.distributed import Ranks, SharedLoss, rows_of
@@ -362,6 +362,7 @@ class Descent:
         self._training, self._smoothing = recipe.training, recipe.objective.label_smoothing
         self._loss, self._device, self._ranks, self._autocast = loss, device, ranks, autocast
         self._can_divide, self._workers = can_divide(recipe, device, ranks), RowWorkers()
+        self.module = loss.module
         self.parameters = [p for p in loss.module.parameters() if p.requires_grad]
         self.way = Way()
 
@@ -392,3 +393,87 @@ class Descent:
 
     def close(self) -> None:
         self._workers.close()
+
+
+_WORDS = ("can't allocate memory", "not enough memory", "MPS backend out of memory", "Invalid buffer size")
+"""Of errors that have no kind of their own: the CPU's, and those of MPS."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out, on a GPU or beside it."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _WORDS)
+
+
+class Threads:
+    """How one run computes, step by step: ways are tried, taken, and kept in its folder.
+
+    `trial` gives what works out the loss and gradients of one of the run's batches, in the way asked for.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        descent: Descent,
+        trial: Callable[[], Callable[[Way], None]],
+        most: int,
+    ) -> None:
+        self._folder, self._descent, self._trial, self._most = folder, descent, trial, most
+        self._to_try = ways_up_to(most, descent.n_rows) if most > 1 else [Way()]
+        self._kept = {first: way for first, way in kept_ways(folder).items() if self._can_take(way)}
+        self._lookout = Lookout(self._to_try)
+
+    def _can_take(self, way: Way) -> bool:
+        return way.in_products <= self._most and not (way.is_by_rows and way.n > self._descent.n_rows)
+
+    def choose(self, step: int) -> Way:
+        """The way to go on in after so many steps: as kept, else the quickest. It is taken."""
+        way = way_at(self._kept, step + 1)
+        if way is None:
+            way = self._to_try[0] if len(self._to_try) == 1 else self._quickest(self._to_try, N_ROUNDS)
+            if way is None:
+                self._descent.way = Way()
+                return Way(self._most)  # the first step meets it again, and tells what to do
+            self._keep(way, step)
+        self._take(way)
+        return way
+
+    def after(self, step: int, token_s: float) -> None:
+        """After a step that took so many seconds for each token: take another way where that was slow."""
+        if step < max(self._kept, default=0):  # resumed before a change: as it went the first time
+            self._take(self._kept.get(step + 1, self._descent.way))
+        elif len(self._to_try) > 1 and self._lookout.is_due(token_s):
+            now = self._descent.way
+            way = self._quickest(self._lookout.ways(now), N_ROUNDS_AGAIN) or now
+            try:
+                if way != now:
+                    self._keep(way, step)
+            except SaveError:  # unkept, a resumed run would go another way; the disk may take it later
+                way = now
+            self._take(way)
+            self._lookout.tried(has_changed=way != now)
+
+    def _quickest(self, ways: Sequence[Way], n_rounds: int) -> Way | None:
+        """The quickest of the ways for steps as they are now; None where memory is too short to try them."""
+        try:
+            with torch.random.fork_rng(devices=()), running_kept(self._descent.module):
+                return quickest_way(self._trial(), ways, n_rounds=n_rounds)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            return None
+        finally:
+            for parameter in self._descent.parameters:
+                parameter.grad = None
+
+    def _keep(self, way: Way, step: int) -> None:
+        """Note that the steps after this one are made in this way."""
+        kept = {first: earlier for first, earlier in self._kept.items() if first <= step}
+        kept[step + 1 if kept else 1] = way
+        keep_ways(self._folder, kept)
+        self._kept = kept
+
+    def _take(self, way: Way) -> None:
+        torch.set_num_threads(way.in_products)
+        self._descent.way = way

@@ -7,7 +7,7 @@ same steps as an uninterrupted one, and looking at the model between steps chang
 
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,6 @@ import torch
 from torch import nn
 
 from attnscope.collector import collect_all, collect_as_usual
-from attnscope.errors import SaveError
 from attnscope.models.model import Model
 from attnscope.nn import choose_device, count_parameters, map_large_blocks, running_kept
 from attnscope.records.runs import Evaluated, Finished, Started, Step, TrainingEvent
@@ -25,19 +24,13 @@ from attnscope.schemes.norms import NORMS
 from attnscope.training.batches import batches_of_step
 from attnscope.training.beginning import Begun, begin
 from attnscope.training.descent import (
-    N_ROUNDS,
-    N_ROUNDS_AGAIN,
     Descent,
-    Lookout,
+    Threads,
     Way,
     autocast_of,
+    is_out_of_memory,
     keep_precision,
-    keep_ways,
-    kept_ways,
-    quickest_way,
     settled_precision,
-    way_at,
-    ways_up_to,
 )
 from attnscope.training.distributed import ALONE, Ranks, SharedLoss, whole_of
 from attnscope.training.objectives import Batch, loss_sum
@@ -99,10 +92,6 @@ def compile_loss(
     return f"Compiled in {time.monotonic() - started_at:.0f} s."
 
 
-_WORDS = ("can't allocate memory", "not enough memory", "MPS backend out of memory", "Invalid buffer size")
-"""Of errors that have no kind of their own: the CPU's, and those of MPS."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Outcome:
     """One attempted step; `is_good` is False when the loss or the gradient is no number."""
@@ -151,8 +140,7 @@ class TrainingRun:
         self._autocast = autocast_of(self._settled_precision(), self.device)
         self._descent = Descent(recipe, self._begun.loss, self.device, ranks, self._autocast)
         self._held.callback(self._descent.close)
-        self._ways: dict[int, Way] = {}
-        self._lookout: Lookout | None = None
+        self._threads: Threads | None = None
         self._clock = clock
         self._wait = wait
         self._is_stop_wanted = False
@@ -203,66 +191,8 @@ class TrainingRun:
         if self.device.type != "cpu" or self._ranks.n > 1 or self.step >= self.recipe.training.n_steps:
             return Way(most)
         self._held.callback(torch.set_num_threads, most)
-        n_rows = self._descent.n_rows
-        kept = kept_ways(self._begun.folder.folder).items()
-        self._ways = {
-            first: way
-            for first, way in kept
-            if way.in_products <= most and not (way.is_by_rows and way.n > n_rows)
-        }
-        to_try = ways_up_to(most, n_rows) if most > 1 else [Way()]
-        way = way_at(self._ways, self.step + 1)
-        if way is None:
-            way = self._quickest_way(to_try, N_ROUNDS)
-            if way is None:
-                return Way(most)  # the first step meets it again, and tells what to do
-            self._keep_way(way)
-        self._compute_in(way)
-        self._lookout = Lookout(to_try) if most > 1 else None
-        return way
-
-    def _quickest_way(self, ways: Sequence[Way], n_rounds: int) -> Way | None:
-        """The quickest of the ways for steps as they are now; None where memory is too short to try them."""
-        if len(ways) == 1:
-            return ways[0]
-        before = self._descent.way
-        try:
-            with torch.random.fork_rng(devices=()), running_kept(self._begun.loss.module):
-                return quickest_way(self._trial(), ways, n_rounds=n_rounds)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            return None
-        finally:
-            self._descent.way = before
-            self._begun.optimizer.zero_grad(set_to_none=True)
-
-    def _keep_way(self, way: Way) -> None:
-        """Note that the next step and those after it are made in this way."""
-        self._ways = {first: kept for first, kept in self._ways.items() if first <= self.step}
-        self._ways[self.step + 1 if self._ways else 1] = way
-        keep_ways(self._begun.folder.folder, self._ways)
-
-    def _compute_in(self, way: Way) -> None:
-        torch.set_num_threads(way.in_products)
-        self._descent.way = way
-
-    def _look_at_speed(self, token_s: float) -> None:
-        """After a step that took so long for each token: take another way where that was slow."""
-        if self._lookout is None:
-            return
-        if self.step < max(self._ways):  # resumed before a change: as it went the first time
-            self._compute_in(self._ways.get(self.step + 1, self._descent.way))
-        elif self._lookout.is_due(token_s):
-            now = self._descent.way
-            way = self._quickest_way(self._lookout.ways(now), N_ROUNDS_AGAIN) or now
-            try:
-                if way != now:
-                    self._keep_way(way)
-            except SaveError:  # unkept, a resumed run would go another way; the disk may take it later
-                way = now
-            self._compute_in(way)
-            self._lookout.tried(has_changed=way != now)
+        self._threads = Threads(self._begun.folder.folder, self._descent, self._trial, most)
+        return self._threads.choose(self.step)
 
     def request_stop(self) -> None:
         """End after the step in progress: save, then `Finished`."""
@@ -332,7 +262,8 @@ class TrainingRun:
                 open_heads=self._begun.techniques.open_heads,
                 **self._sizes(),
             )
-            self._look_at_speed(took_s / max(1, outcome.n_tokens))
+            if self._threads is not None:
+                self._threads.after(self.step, took_s / max(1, outcome.n_tokens))
             if self.step % training.evaluate_every == 0 or self.step == training.n_steps:
                 yield from self._evaluate()
             if self._agreed(self._saver.is_due(self.step)):
@@ -478,13 +409,6 @@ class TrainingRun:
                 else " The model is in memory only: save it elsewhere before closing."
             )
         return Finished(step=self.step, reason="done" if is_done else "stopped", note=note)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out, on a GPU or beside it."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in _WORDS)
 
 
 def free_memory(optimizer: torch.optim.Optimizer, device: torch.device) -> None:

@@ -12,7 +12,6 @@ from attnscope.training import (
     Way,
     descent,
     kept_ways,
-    loop,
     parse_recipe,
     quickest_way,
     train,
@@ -191,8 +190,10 @@ def _changing(folder: Path, n_steps: int, monkeypatch: pytest.MonkeyPatch) -> di
     torch.set_num_threads(2)
     overrides = {"training.n_steps": "6", "training.save_every": "1"}
     run = TrainingRun(parse_recipe(RECIPE, overrides=overrides), folder, "cpu")
-    monkeypatch.setattr(loop, "Lookout", lambda _ways: Slowed(run))
-    monkeypatch.setattr(loop, "quickest_way", lambda _work, ways, n_rounds: ROWS if ways[0] == ONE else ONE)
+    monkeypatch.setattr(descent, "Lookout", lambda _ways: Slowed(run))
+    monkeypatch.setattr(
+        descent, "quickest_way", lambda _work, ways, n_rounds: ROWS if ways[0] == ONE else ONE
+    )
     run.choose_threads()
     losses = {}
     for event in run.events():
@@ -241,7 +242,7 @@ def test_that_the_trial_changes_no_number_of_the_run_and_its_choice_is_kept(
             work(way)
         return ways[-1]
 
-    monkeypatch.setattr(loop, "quickest_way", choose)
+    monkeypatch.setattr(descent, "quickest_way", choose)
     plain, _ = _run(tmp_path / "plain", choose=False)
     tried, n = _run(tmp_path / "tried", choose=True)
     assert tried == plain
@@ -257,7 +258,7 @@ def test_that_a_run_with_a_kept_number_takes_it_untried(
     def refuse(_work: Callable[[Way], object], _ways: list[Way], **_kwargs: int) -> Way:
         raise AssertionError("tried again")
 
-    monkeypatch.setattr(loop, "quickest_way", refuse)
+    monkeypatch.setattr(descent, "quickest_way", refuse)
     (tmp_path / "run").mkdir()
     torch.set_num_threads(2)
     run = TrainingRun(parse_recipe(RECIPE), tmp_path / "run", "cpu")
@@ -269,7 +270,7 @@ def test_that_a_run_with_a_kept_number_takes_it_untried(
 
 @pytest.mark.slow
 def test_that_one_thread_is_not_tried_against_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "quickest_way", None)
+    monkeypatch.setattr(descent, "quickest_way", None)
     torch.set_num_threads(1)
     run = TrainingRun(parse_recipe(RECIPE), tmp_path / "run", "cpu")
     assert run.choose_threads() == ONE
@@ -308,7 +309,7 @@ def test_that_a_run_of_an_older_version_goes_on_in_the_precision_of_its_version(
 def test_that_python_trains_in_the_quickest_way_and_gives_the_threads_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "quickest_way", lambda work, ways, n_rounds: Way(2, True))
+    monkeypatch.setattr(descent, "quickest_way", lambda work, ways, n_rounds: Way(2, True))
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:

@@ -291,7 +291,8 @@ class ExplorePage(Dressed):
         bar, choose = self.text_bar, states.inside.choose_token
         bar.source_strip.token_clicked.connect(lambda place: choose("source", place))
         bar.target_strip.token_clicked.connect(lambda place: choose("target", place))
-        self._stale = StaleWatch(self._is_late, self._show_stale, self)
+        tracing = session.tracing
+        self._stale = StaleWatch(lambda: tracing.is_stale and not tracing.is_growing, self._show_stale, self)
         told = session.changed
         when(self, self._stale.check, told.traced, told.stale)
         when(self, self._show_mixer, told.model)
@@ -526,9 +527,6 @@ class ExplorePage(Dressed):
         """Whether there are heads to tell of, or no model: without attention the answers have the side."""
         model = self._session.model
         return model is None or bool(model.sites)
-
-    def _is_late(self) -> bool:
-        return self._session.tracing.is_stale and not self._session.tracing.is_growing
 
     def _show_stale(self, is_stale: bool) -> None:
         self.grid_panel.grid.set_stale(is_stale)
