@@ -519,10 +519,10 @@ class Model:
         write_model_folder(Path(folder), own.module, own.config, own.vocabulary, own.card, base=base)
 
     def save_for_transformers(self, folder: str | Path) -> tuple[str, float]:
-        """Save in `folder` for the library transformers, as the GPT-2 or the Llama that the model is.
+        """Save in `folder` for the library transformers, as the GPT-2, GPT-NeoX or Llama that the model is.
 
         Gives the architecture's name, and how far its logits are from ours at most. Raises UserError for a
-        model that is neither, with what keeps it from that, and SaveError where nothing could be written.
+        model that is none of them, with what keeps it from that, and SaveError where nothing could be written.
         """
         from attnscope.models.huggingface.saving import write_library_folder  # seldom needed
 

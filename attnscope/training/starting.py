@@ -61,7 +61,7 @@ from attnscope.training.parts import Recipe, StartPart
 _PER_TOKEN = ("tokens.weight", "head.bias", "head.weight")
 """Our tensors that have a row for each token."""
 _OF_LAYER = re.compile(r"\.\d+\.")
-_COMPUTED = (".attn.bias", ".attn.masked_bias", ".inv_freq")
+_COMPUTED = (".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias", ".inv_freq")
 """What files hold of each layer that is no weight."""
 _OLDER = {".gamma": ".weight", ".beta": ".bias"}
 """How norms were named at first."""

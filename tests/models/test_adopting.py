@@ -85,7 +85,26 @@ def llama(**changes):
     return transformers.LlamaForCausalLM(config), tokenizer
 
 
-MAKERS = {"bert": bert, "roberta": roberta, "distilbert": distilbert, "gpt2": gpt2, "llama": llama}
+def gpt_neox(**changes):
+    tokenizer = byte_tokenizer(specials=("<s>", "</s>", "<unk>"))
+    whole = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0}
+    given = {"use_parallel_residual": False, "rope_parameters": whole, **changes}
+    config = transformers.GPTNeoXConfig(
+        vocab_size=tokenizer.get_vocab_size(), **SIZE, **POSITIONS, bos_token_id=0, eos_token_id=1, **given
+    )
+    return transformers.GPTNeoXForCausalLM(config), tokenizer
+
+
+MAKERS = {
+    "bert": bert,
+    "roberta": roberta,
+    "distilbert": distilbert,
+    "gpt2": gpt2,
+    "llama": llama,
+    "gpt_neox": gpt_neox,
+}
+DECODERS = ("gpt2", "llama", "gpt_neox")
+TURNED = {"rope_type": "default", "partial_rotary_factor": 1.0}
 CASES = [
     ("bert", {}),
     ("bert", {"hidden_act": "relu", "type_vocab_size": 1}),
@@ -100,6 +119,9 @@ CASES = [
     ("llama", {}),
     ("llama", {"num_key_value_heads": 4, "tie_word_embeddings": True, "head_dim": 16}),
     ("llama", {"rope_parameters": {"rope_type": "default", "rope_theta": 500000.0}, "rms_norm_eps": 1e-5}),
+    ("gpt_neox", {}),
+    ("gpt_neox", {"tie_word_embeddings": True, "hidden_act": "relu", "layer_norm_eps": 1e-3}),
+    ("gpt_neox", {"rope_parameters": {**TURNED, "rope_theta": 500.0}, "hidden_act": "gelu_new"}),
 ]
 
 
@@ -127,7 +149,7 @@ def test_that_outputs_are_those_of_the_library(
     expected = reference(ids).logits
     assert_close(loaded.module.eval()(ids), expected, atol=ATOL)
     assert adopted_config(folder) == loaded.module.config
-    assert loaded.card.objective == ("causal" if family in ("gpt2", "llama") else "masked")
+    assert loaded.card.objective == ("causal" if family in DECODERS else "masked")
 
 
 def test_that_every_family_has_a_case():
@@ -140,7 +162,9 @@ def test_that_every_family_has_a_case():
 def test_that_a_body_without_output_layer_gives_the_same_stream(
     tmp_path, fill_with_ramp, assert_close, family
 ):
-    model, tokenizer = MAKERS[family](**({"tie_word_embeddings": True} if family == "llama" else {}))
+    model, tokenizer = MAKERS[family](
+        **({"tie_word_embeddings": True} if family in ("llama", "gpt_neox") else {})
+    )
     fill_with_ramp(model)
     body = model.base_model.eval()
     loaded = adopt(save_folder(tmp_path / "body", body, tokenizer))
@@ -213,6 +237,10 @@ def renamed(name):
         ("llama", {"mlp_bias": True}, "mlp_bias"),
         ("llama", {"hidden_act": "gelu"}, "hidden_act"),
         ("llama", {"attention_bias": True}, "attention_bias"),
+        ("gpt_neox", {"attention_bias": False}, "attention_bias"),
+        ("gpt_neox", {"use_parallel_residual": True}, "use_parallel_residual"),
+        ("gpt_neox", {"rope_parameters": {"rope_type": "default"}}, "turns 0.25 of each head"),
+        ("gpt_neox", {"rope_parameters": None, "rotary_pct": 0.5}, "turns 0.5 of each head"),
         ("llama", {"model_type": "mamba"}, "mamba"),
         ("bert", {"num_hidden_layers": 3}, "encoder.2"),
         ("bert", {"num_hidden_layers": 1}, "encoder.layer.1"),
@@ -262,6 +290,9 @@ def test_that_the_base_of_the_rotation_stands_where_older_files_had_it(tmp_path,
     folder, _ = saved(tmp_path, fill_with_ramp, "llama")
     change_config(folder, rope_parameters=None, rope_theta=5000.0)
     assert adopted_config(folder).rope_base == 5000.0
+    folder, _ = saved(tmp_path, fill_with_ramp, "gpt_neox")
+    change_config(folder, rope_parameters=None, rotary_emb_base=700, rotary_pct=1.0)
+    assert adopted_config(folder).rope_base == 700.0
 
 
 def test_that_a_tokenizer_larger_than_the_embedding_is_refused(tmp_path, fill_with_ramp):
@@ -275,7 +306,13 @@ def test_that_a_tokenizer_larger_than_the_embedding_is_refused(tmp_path, fill_wi
 @torch.no_grad()
 @pytest.mark.parametrize(
     ("family", "computed"),
-    [("gpt2", "transformer.h.1.attn.bias"), ("llama", "model.layers.0.self_attn.inv_freq")],
+    [
+        ("gpt2", "transformer.h.1.attn.bias"),
+        ("llama", "model.layers.0.self_attn.inv_freq"),
+        ("gpt_neox", "gpt_neox.layers.1.attention.masked_bias"),
+        ("gpt_neox", "gpt_neox.layers.0.attention.bias"),
+        ("gpt_neox", "gpt_neox.layers.0.attention.rotary_emb.inv_freq"),
+    ],
 )
 def test_that_what_older_files_hold_beside_the_weights_is_passed_over(
     tmp_path, fill_with_ramp, assert_close, family, computed
@@ -327,7 +364,7 @@ def test_that_training_goes_on_from_it(tmp_path, fill_with_ramp, family):
     folder, _ = saved(tmp_path, fill_with_ramp, family)
     text = tmp_path / "text.txt"
     text.write_text("the animal did not cross the street because it was too tired .\n" * 60, encoding="utf-8")
-    objective = "causal" if family in ("gpt2", "llama") else "masked"
+    objective = "causal" if family in DECODERS else "masked"
     recipe = parse_recipe(RECIPE.format(text=text, objective=objective, folder=folder))
     start = read_start(recipe)
     module = first_module(recipe, start.module.config, start)
@@ -414,6 +451,8 @@ WRITTEN = [
     ("gpt2", {"activation": "relu"}),
     ("llama", {**LLAMA, "n_kv_heads": 2, "tie_embeddings": False}),
     ("llama", {**LLAMA, "d_head": 16, "rope_base": 1000.0}),
+    ("gpt_neox", {"position": "rotary", "rope_base": 1000.0}),
+    ("gpt_neox", {"position": "rotary", "activation": "gelu-tanh", "tie_embeddings": False}),
 ]
 
 
@@ -446,6 +485,19 @@ def test_that_a_model_of_ours_opens_in_the_library_with_its_logits(
     back = adopt(tmp_path / "theirs").module.state_dict()
     for name, weights in model.own.module.state_dict().items():
         assert torch.equal(back[name], weights)
+
+
+@pytest.mark.slow
+@torch.no_grad()
+def test_that_stories_is_written_and_continues_a_text_as_here(tmp_path):
+    model = load("stories")
+    assert model.save_for_transformers(tmp_path / "stories").title == "GPT-NeoX"
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "stories").eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "stories")
+    text = "A farmer's goose would not come down from the roof,"
+    ids = tokenizer(text, return_tensors="pt").input_ids
+    longer = theirs.generate(ids, max_new_tokens=20, do_sample=False)[0, ids.shape[1] :]
+    assert tokenizer.decode(longer) == model.generate(text, max_tokens=20)
 
 
 @pytest.mark.parametrize(

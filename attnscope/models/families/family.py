@@ -390,6 +390,24 @@ class LibraryConfig:
         )
 
 
+def rotation_of(choices: LibraryConfig, **older: str) -> LibraryConfig:
+    """How queries and keys are turned; raises LoadError where that is stretched.
+
+    Older files write its numbers beside those of the model, under their own names or those given here.
+    """
+    ropes = choices.get("rope_parameters") or choices.get("rope_scaling") or {}
+    if not isinstance(ropes, Mapping):
+        raise choices.refused(
+            f"its rotation is {str(ropes)[:40]!r}", 'an object such as {"rope_type": "default"}'
+        )
+    kind = ropes.get("rope_type", ropes.get("type", "default"))
+    if kind != "default":
+        raise choices.refused(f"its rotation is of the type {kind!r}", "'default'")
+    names = ("rope_theta", "partial_rotary_factor")
+    beside = {name: choices.get(older.get(name, name)) for name in names}
+    return LibraryConfig(ropes, beside, choices.where)
+
+
 class AdoptableFamily(Family, ABC):
     """A family that our models can be."""
 

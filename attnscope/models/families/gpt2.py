@@ -8,13 +8,13 @@ from torch import Tensor
 from attnscope.models.families.family import (
     AdoptableFamily,
     Block,
-    Family,
     ForeignSite,
     FreeHeads,
     LibraryConfig,
     Taking,
     Tensors,
     library_activation,
+    rotation_of,
 )
 from attnscope.nn import ModelConfig
 
@@ -105,6 +105,89 @@ class GPT2(FreeHeads, AdoptableFamily):
         }
 
 
-class GPTNeoX(Family):
-    name, title = "gpt_neox", "GPT-NeoX"
+_NEOX_BLOCK: Block = {
+    "attention_norm": "input_layernorm",
+    "attention.qkv": "attention.query_key_value",
+    "attention.output": "attention.dense",
+    "feed_forward_norm": "post_attention_layernorm",
+    "feed_forward.up": "mlp.dense_h_to_4h",
+    "feed_forward.down": "mlp.dense_4h_to_h",
+}
+
+
+class GPTNeoX(AdoptableFamily):
+    """Black et al. 2022. Ours can be those whose layers read one another in turn and turn whole heads."""
+
+    name, title, order = "gpt_neox", "GPT-NeoX", 9
     last_norm = "final_layer_norm"
+    prefix = "gpt_neox."
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "hidden_size": 6144,
+        "num_hidden_layers": 44,
+        "num_attention_heads": 64,
+        "intermediate_size": 24576,
+        "max_position_embeddings": 2048,
+        "hidden_act": "gelu",
+        "layer_norm_eps": 1e-5,
+        "hidden_dropout": 0.0,
+        "attention_dropout": 0.0,
+        "attention_bias": True,
+        "use_parallel_residual": True,
+        "rotary_emb_base": 10000.0,
+        "rotary_pct": 0.25,
+        "tie_word_embeddings": False,
+    }
+
+    def config(self, choices: LibraryConfig, source: Tensors) -> dict[str, Any]:
+        choices.require(use_parallel_residual=False, attention_bias=True)
+        rotation = rotation_of(choices, rope_theta="rotary_emb_base", partial_rotary_factor="rotary_pct")
+        if rotation.real("partial_rotary_factor") != 1.0:
+            share = rotation.real("partial_rotary_factor")
+            raise choices.refused(f"its rotation turns {share:g} of each head", "1, the whole head")
+        return {
+            "form": "decoder",
+            "d_model": choices.count("hidden_size"),
+            "n_layers": choices.count("num_hidden_layers"),
+            "n_heads": choices.count("num_attention_heads"),
+            "d_ff": choices.count("intermediate_size"),
+            "max_tokens": choices.count("max_position_embeddings"),
+            "position": "rotary",
+            "rope_base": rotation.real("rope_theta"),
+            "norm_epsilon": choices.real("layer_norm_eps"),
+            "activation": choices.activation("hidden_act"),
+            "tie_embeddings": bool(choices.get("tie_word_embeddings")),
+            "dropout": choices.real("hidden_dropout"),
+            "attention_dropout": choices.real("attention_dropout"),
+        }
+
+    def state(self, source: Tensors, config: ModelConfig) -> dict[str, Tensor]:
+        taking = Taking(source)
+        taking.take("tokens", "embed_in")
+        taking.take("decoder_norm", "final_layer_norm")
+        if not config.tie_embeddings:
+            taking.take("head", "embed_out" if "embed_out.weight" in source else "lm_head")
+        for i in range(config.n_layers):
+            taking.take_block(f"decoder.{i}", f"layers.{i}", _NEOX_BLOCK)
+        by_head = (config.n_heads, 3, config.head_width)  # theirs are q, k and v of one head after another
+        return {
+            n: t.unflatten(0, by_head).transpose(0, 1).flatten(0, 2) if ".attention.qkv." in n else t
+            for n, t in taking.state.items()
+        }
+
+    def library_keys(self, config: ModelConfig) -> dict[str, Any]:
+        return {
+            "hidden_size": config.d_model,
+            "num_hidden_layers": config.n_layers,
+            "num_attention_heads": config.n_heads,
+            "intermediate_size": config.d_ff,
+            "max_position_embeddings": config.max_tokens,
+            "hidden_act": library_activation(config.activation),
+            "layer_norm_eps": config.norm_epsilon,
+            "use_parallel_residual": False,
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": config.rope_base,
+                "partial_rotary_factor": 1.0,
+            },
+            "tie_word_embeddings": config.tie_embeddings,
+        }

@@ -16,6 +16,7 @@ from attnscope.models.families.family import (
     SiteSlots,
     Taking,
     Tensors,
+    rotation_of,
     separate_site,
 )
 from attnscope.nn import ModelConfig
@@ -79,7 +80,7 @@ class Llama(GroupedHeads, AdoptableFamily):
             "d_ff": choices.count("intermediate_size"),
             "max_tokens": choices.count("max_position_embeddings"),
             "position": "rotary",
-            "rope_base": _rope_base(choices),
+            "rope_base": rotation_of(choices).real("rope_theta"),
             "norm": "rms",
             "norm_epsilon": choices.real("rms_norm_eps"),
             "activation": "swiglu",
@@ -111,19 +112,6 @@ class Llama(GroupedHeads, AdoptableFamily):
             "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_base},
             "tie_word_embeddings": config.tie_embeddings,
         }
-
-
-def _rope_base(choices: LibraryConfig) -> float:
-    """The base of the rotation; raises LoadError where it is stretched."""
-    ropes = choices.get("rope_parameters") or choices.get("rope_scaling") or {}
-    if not isinstance(ropes, Mapping):
-        raise choices.refused(
-            f"its rotation is {str(ropes)[:40]!r}", 'an object such as {"rope_type": "default"}'
-        )
-    kind = ropes.get("rope_type", ropes.get("type", "default"))
-    if kind != "default":
-        raise choices.refused(f"its rotation is of the type {kind!r}", "'default'")
-    return LibraryConfig(ropes, {"rope_theta": choices.get("rope_theta")}, choices.where).real("rope_theta")
 
 
 class Phi(Family):

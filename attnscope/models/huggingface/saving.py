@@ -72,11 +72,11 @@ def _family_for(config: ModelConfig) -> AdoptableFamily:
     nearest = min(lacking, key=lambda family: len(lacking[family]))
     if not lacking[nearest]:
         return nearest
-    known = " or ".join(family.title for family in lacking)
+    *known, last = (family.title for family in lacking)
     raise UserError(
         f"No architecture of transformers that is known here can be this model: {nearest.title} has "
         f"{', '.join(lacking[nearest])}.",
-        expected=f"a model that {known} could be",
+        expected=f"a model that {', '.join(known)} or {last} could be",
         action="Save it as AttnScope's own folder, or train a model with these values.",
     )
 
