@@ -522,7 +522,7 @@ class Model:
         """Save in `folder` for the library transformers, as the GPT-2, GPT-NeoX or Llama that the model is.
 
         Gives the architecture's name, and how far its logits are from ours at most. Raises UserError for a
-        model that is none of them, with what keeps it from that, and SaveError where nothing could be written.
+        model that is none of them, with what keeps it from that; SaveError where nothing could be written.
         """
         from attnscope.models.huggingface.saving import write_library_folder  # seldom needed
 

@@ -170,7 +170,7 @@ class GPTNeoX(AdoptableFamily):
             taking.take_block(f"decoder.{i}", f"layers.{i}", _NEOX_BLOCK)
         by_head = (config.n_heads, 3, config.head_width)  # theirs are q, k and v of one head after another
         return {
-            n: t.unflatten(0, by_head).transpose(0, 1).flatten(0, 2) if ".attention.qkv." in n else t
+            n: t.view(*by_head, *t.shape[1:]).transpose(0, 1).flatten(0, 2) if ".attention.qkv." in n else t
             for n, t in taking.state.items()
         }
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from attnscope.counting import listed
 from attnscope.errors import SaveError, UserError
 from attnscope.files import replace_folder
 from attnscope.models.families import FAMILIES
@@ -72,11 +73,11 @@ def _family_for(config: ModelConfig) -> AdoptableFamily:
     nearest = min(lacking, key=lambda family: len(lacking[family]))
     if not lacking[nearest]:
         return nearest
-    *known, last = (family.title for family in lacking)
+    known = listed([family.title for family in lacking], "or")
     raise UserError(
         f"No architecture of transformers that is known here can be this model: {nearest.title} has "
         f"{', '.join(lacking[nearest])}.",
-        expected=f"a model that {', '.join(known)} or {last} could be",
+        expected=f"a model that {known} could be",
         action="Save it as AttnScope's own folder, or train a model with these values.",
     )
 
