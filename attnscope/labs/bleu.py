@@ -205,8 +205,9 @@ def _beside(shown: Scored) -> Chart:
     value, low, high = (known.value, known.low, known.high) if known is not None else (np.nan,) * 3
     german, french = (np.array([row[k] for row in PUBLISHED]) for k in (1, 2))
     notes = [(1.22, value, value)]
-    notes += [(x, y + 9.0, y) for x, y in zip(xs.tolist(), french.tolist(), strict=True)]
-    notes += [(x, y - 9.0, y) for x, y in zip(xs.tolist(), german.tolist(), strict=True)]
+    places = [*xs.tolist()[:-1], float(xs[-1]) - 0.25]  # the name of the line stands right of its end
+    notes += [(x, y + 9.0, y) for x, y in zip(places, french.tolist(), strict=True)]
+    notes += [(x, y - 9.0, y) for x, y in zip(places, german.tolist(), strict=True)]
     return Chart(
         title="Here, and published",
         x_label="",
