@@ -394,9 +394,8 @@ class MainWindow(QMainWindow):
         )
         self.openings = Openings(session, states.training, self.view, self._recents)
         actions = self.actions_by_name = build_actions(self)
-        when(
-            self, self._fit_type, self.view.changed.folded
-        )  # before the pages fold, at their sizes until then
+        # before the pages fold, at their sizes until then
+        when(self, self._fit_type, self.view.changed.folded)
         self.pages = Pages(
             states,
             self.view,
