@@ -311,8 +311,8 @@ class ChartPanel(Dressed):
         self._below.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         head = row(self._title, (self.caption, 1))
         column(head, (self.plot, 1), self._below, on=self, spacing=0)
-        self.plot.cursor_moved.connect(lambda x: self.hover_text.emit(self.plot.sentence(x)))
-        self.plot.cursor_left.connect(lambda: self.hover_text.emit(""))
+        self.plot.cursor_moved.connect(self._on_moved)
+        self.plot.cursor_left.connect(self._on_left)
         self.plot.dragged.connect(self.dragged)
         self.plot.let_go.connect(self.let_go)
 
@@ -328,6 +328,12 @@ class ChartPanel(Dressed):
         """The names at the lines take no more than a share of a narrow chart."""
         self.plot.set_label_px(round(min(type_px(self._names_px), _NAMES_SHARE * self.width())))
         self.caption.setMinimumWidth(round(type_px(16)))  # to be pointed at, where only … has room
+
+    def _on_moved(self, x: float) -> None:
+        self.hover_text.emit(self.plot.sentence(x))
+
+    def _on_left(self) -> None:
+        self.hover_text.emit("")
 
 
 def _ticks(

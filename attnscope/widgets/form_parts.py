@@ -424,7 +424,7 @@ class ChoiceButton(QToolButton):
             action.setData(key)
             group.addAction(action)
             self._actions[key] = action
-        menu.triggered.connect(lambda action: self.chosen.emit(str(action.data())))
+        menu.triggered.connect(self._on_triggered)
         self.setMenu(menu)
         self.show_choice("")
 
@@ -435,6 +435,9 @@ class ChoiceButton(QToolButton):
         short = _SHORT.get(key, self._choices.get(key, ""))
         words = f"{self._title}: {short} ▾" if short else f"{self._title} ▾"
         self.setText(words if self._title else "")
+
+    def _on_triggered(self, action: QAction) -> None:
+        self.chosen.emit(str(action.data()))
 
 
 _SHORT = {

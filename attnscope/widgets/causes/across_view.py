@@ -522,7 +522,7 @@ class AcrossPanel(Dressed):
         self.mode: AcrossMode = "table"
         self.title = ElidedLabel(role="muted")
         self.numbers = ChoiceButton("numbers", "What the numbers are", _NUMBERS)
-        self.numbers.chosen.connect(lambda key: self._state.show_shares(key == "shares"))
+        self.numbers.chosen.connect(self._on_numbers_chosen)
         self.strip = OutputStrip()
         self.strip.chosen.connect(state.choose)
         self.note = PlainLabel(role="hint", wraps=True)
@@ -605,6 +605,9 @@ class AcrossPanel(Dressed):
         self.stop_button.clicked.connect(self._state.stop)
         heading = row((self.title, 1), self.stop_button, self.numbers)
         column(heading, self.note, (self.area, 1), (self.maps_area, 1), on=table, spacing=4)
+
+    def _on_numbers_chosen(self, key: str) -> None:
+        self._state.show_shares(key == "shares")
 
     def _show(self) -> None:
         state = self._state

@@ -83,7 +83,7 @@ class PatchingView(Dressed):
         self.corrupt.returnPressed.connect(state.run)
         self.what = named(QComboBox(), "What is patched from one run into the other")
         self.what.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.what.activated.connect(lambda index: self._state.exchange.choose(str(self.what.itemData(index))))
+        self.what.activated.connect(self._on_what)
         self.run_button = push_button("Patch", clicked=state.run)
         self.stop_button = tool_button("Cancel", "Cancel patching", clicked=state.stop)
         self.progress = named(QProgressBar(textVisible=False), "Progress of patching")
@@ -170,6 +170,9 @@ class PatchingView(Dressed):
         cell = self._cell if self._cell[0] >= 0 else self._state.found.selected_cell
         self.cells.set_cursor(*cell)
         self.sentence.setText(plain_text(self._state.found.sentence(*self._cell)))
+
+    def _on_what(self, index: int) -> None:
+        self._state.exchange.choose(str(self.what.itemData(index)))
 
     def _on_hovered(self, i: int, j: int) -> None:
         self._cell = (i, j)

@@ -193,8 +193,8 @@ class CompareSide(Dressed):
         self.changes_button = self._menu_button(f"Gates and interventions of {which}", self._fill_changes)
         self._lay_out()
         self.dress()
-        self.text_edit.textEdited.connect(lambda text: self._state.choosing.set_text(self._which, text))
-        self.target_edit.textEdited.connect(lambda text: self._state.choosing.set_target(self._which, text))
+        self.text_edit.textEdited.connect(self._on_text_edited)
+        self.target_edit.textEdited.connect(self._on_target_edited)
         when_seen(self, self._show, state.changed.sides, state.changed.traced, state.changed.kept)
 
     def _menu_button(self, name: str, fill: Callable[[], None]) -> QToolButton:
@@ -323,6 +323,12 @@ class CompareSide(Dressed):
 
     def _choose_changes(self, changes: Changes, kept: Kept | None = None) -> None:
         self._state.choosing.choose_changes(self._which, changes, kept)
+
+    def _on_text_edited(self, text: str) -> None:
+        self._state.choosing.set_text(self._which, text)
+
+    def _on_target_edited(self, text: str) -> None:
+        self._state.choosing.set_target(self._which, text)
 
 
 def _show_text(edit: QLineEdit, text: str) -> None:

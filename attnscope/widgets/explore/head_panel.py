@@ -296,10 +296,10 @@ class HeadHeading(FlowRow):
         self._looks = together(self.scale, self.colours, spacing=8)
         self.addWidget(self._looks)
         self.addWidget(inside_chooser)
-        group.buttonClicked.connect(lambda button: self._view.show_view(self._views[button]))
+        group.buttonClicked.connect(self._on_view_chosen)
         self.scale.chosen.connect(self._on_scale_chosen)
         self.colours.chosen.connect(view.set_colour_map)
-        self.back.clicked.connect(lambda: self._view.enlarge(False))
+        self.back.clicked.connect(self._on_back_clicked)
         when(self, self._show_style, view.changed.style)
         when(self, self._show_back, view.changed.enlarged)
         self._show_style()
@@ -351,9 +351,15 @@ class HeadHeading(FlowRow):
     def _show_back(self) -> None:
         self.back.setVisible(self._view.is_enlarged)
 
+    def _on_view_chosen(self, button: QAbstractButton) -> None:
+        self._view.show_view(self._views[button])
+
     def _on_scale_chosen(self, name: str) -> None:
         scales: dict[str, Scale] = {scale: scale for scale in SCALES}
         self._view.set_scale(scales[name])
+
+    def _on_back_clicked(self) -> None:
+        self._view.enlarge(False)
 
 
 def _switch_button(text: str, name: str, tip: str) -> QToolButton:

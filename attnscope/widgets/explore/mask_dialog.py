@@ -375,7 +375,7 @@ class MaskDialog(Dressing, QDialog):
         self.loops.clicked.connect(self.state.edges.set_loops)
         self.file_button, self.use_button = QPushButton("From file…"), QPushButton("Use")
         self.file_button.clicked.connect(self._on_file)
-        self.use_button.clicked.connect(lambda: self.state.edges.use(self.edges.toPlainText()))
+        self.use_button.clicked.connect(self._on_use)
         for button in (self.file_button, self.use_button):
             button.setAutoDefault(False)
         layout.addLayout(row(self.loops, None, self.file_button, self.use_button, spacing=6))
@@ -441,6 +441,9 @@ class MaskDialog(Dressing, QDialog):
         """Write the edge list of a graph, to be changed from there, and use it."""
         self.edges.setPlainText(graph_text(kind, len(self.state.tokens)))
         self.state.edges.use(self.edges.toPlainText(), kind)
+
+    def _on_use(self) -> None:
+        self.state.edges.use(self.edges.toPlainText())
 
     def _on_file(self) -> None:
         if path := self._choose_file(self, "Open edge list"):

@@ -300,7 +300,7 @@ class ExplorePage(Dressed):
         when(self, self._show_pictures, view.changed.enlarged, view.changed.folded)
         when(self, self._fold, view.changed.folded)
         self.ask.enlarged.connect(self._on_enlarged)
-        self.head_panel.inside.layer_asked.connect(lambda values: self.show_question("layer-steps", values))
+        self.head_panel.inside.layer_asked.connect(self._on_layer_asked)
         self.answers.shown.connect(self._on_tab_shown)
         self._show_stage()
 
@@ -394,6 +394,9 @@ class ExplorePage(Dressed):
         for panel in (self.across, self.causes, self.ask):
             panel.pointed.connect(self._view.set_pointer_text)
         self.causes.patching.token_chosen.connect(self._on_token_chosen)
+
+    def _on_layer_asked(self, values: Mapping[str, Value]) -> None:
+        self.show_question("layer-steps", values)
 
     def _on_token_chosen(self, side: str, place: int) -> None:
         """A token was chosen in another panel: as if it had been clicked above."""

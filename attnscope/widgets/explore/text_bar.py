@@ -245,7 +245,7 @@ class TokenLine(QWidget):
         self.notes = PlainLabel(role="warning")
         self.strip.token_hovered.connect(self._on_hovered)
         self.strip.token_clicked.connect(self._on_clicked)
-        self.strip.token_left.connect(lambda: self._view.hover_token("source", None, _sides(self._session)))
+        self.strip.token_left.connect(self._on_left)
         self.strip.menu_wanted.connect(self._open_menu)
 
     @property
@@ -266,6 +266,9 @@ class TokenLine(QWidget):
 
     def _on_hovered(self, index: int) -> None:
         self._view.hover_token(self.side, index, _sides(self._session), _n_ahead(self._session))
+
+    def _on_left(self) -> None:
+        self._view.hover_token("source", None, _sides(self._session))
 
     def _on_clicked(self, index: int) -> None:
         """A click on an unknown word: its menu, with the nearest known ones."""

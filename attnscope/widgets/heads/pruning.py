@@ -140,7 +140,7 @@ class PruningPage(QWidget):
         self._export = tool_button("Export ▾", "Export the curves")
         self._export.setPopupMode(self._export.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(self._export)
-        menu.addAction("Figure…").triggered.connect(lambda: export_one(self.figure_spec(), self))
+        menu.addAction("Figure…").triggered.connect(self._on_export_figure)
         menu.addAction("Numbers as CSV…").triggered.connect(self._on_export_numbers)
         self._export.setMenu(menu)
         self._amount.valueChanged.connect(self._on_amounts)
@@ -274,6 +274,9 @@ class PruningPage(QWidget):
         amounts = (self._amount.value(), self._orders.value())
         if amounts != (self._state.max_texts, self._state.n_random):
             self._state.choose_amounts(*amounts)
+
+    def _on_export_figure(self) -> None:
+        export_one(self.figure_spec(), self)
 
     def _on_export_numbers(self) -> None:
         path = self._ask_save(self, "Export the numbers", "CSV (*.csv)")

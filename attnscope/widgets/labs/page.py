@@ -153,7 +153,7 @@ class LabsPage(Dressed):
         self._no_controls: UnkeptControls[None] = UnkeptControls(None, lambda: None, lambda _: None)
         self._mark_shown()
         self.list.currentItemChanged.connect(self._on_current)
-        self.box.activated.connect(lambda index: self.show_lab(str(self.box.itemData(index))))
+        self.box.activated.connect(self._on_box)
         self.fit_room()
 
     @property
@@ -298,6 +298,9 @@ class LabsPage(Dressed):
                 self.list.scrollToItem(self.list.item(k - 1))  # the heading, where it is the first of a group
         self.box.setCurrentIndex(self.box.findData(self.shown))
         self._shows.set_full_text(self._entries[self.shown].shows)
+
+    def _on_box(self, index: int) -> None:
+        self.show_lab(str(self.box.itemData(index)))
 
     def _on_current(self, item: QListWidgetItem | None) -> None:
         name = item.data(Qt.ItemDataRole.UserRole) if item is not None else None

@@ -140,7 +140,7 @@ class TokenizersView(LabFrame):
             self.held_out,
         )
         self.held_out.setToolTip("Train on the first four fifths only, so that unknown words occur")
-        self.held_out.clicked.connect(lambda is_held_out: self.state.choose(is_held_out=is_held_out))
+        self.held_out.clicked.connect(self._on_held_out)
         grid = QGridLayout()
         grid.setSpacing(4)
         for k, box in enumerate(self.kinds.values()):
@@ -153,7 +153,7 @@ class TokenizersView(LabFrame):
         self.sizes.editingFinished.connect(self._on_sizes)
         self.typed.setAccessibleName("Sentence in every tokenizer")
         self.typed.setMaxLength(300)
-        self.typed.textEdited.connect(lambda text: self.state.choose(sentence=text))
+        self.typed.textEdited.connect(self._on_sentence)
         self.start.setDefault(True)
         self.start.clicked.connect(self._on_start)
         self.progress.setTextVisible(False)
@@ -286,6 +286,9 @@ class TokenizersView(LabFrame):
         if text.strip():
             self.state.choose(text=text, path="")
 
+    def _on_held_out(self, is_held_out: bool) -> None:
+        self.state.choose(is_held_out=is_held_out)
+
     def _on_kinds(self) -> None:
         self.state.choose(kinds=tuple(kind for kind, box in self.kinds.items() if box.isChecked()))
 
@@ -293,6 +296,9 @@ class TokenizersView(LabFrame):
         sizes = sizes_from_text(self.sizes.text()) or SIZES
         self.sizes.setText(" ".join(map(str, sizes)))
         self.state.choose(sizes=sizes)
+
+    def _on_sentence(self, text: str) -> None:
+        self.state.choose(sentence=text)
 
     def _on_tab(self) -> None:
         self._stack.setCurrentIndex(1 if self.chips_tab.isChecked() else 0)
@@ -447,7 +453,7 @@ class MergesView(LabFrame):
         self.pieces.setAccessibleName("Vocabulary size")
         self.pieces.setToolTip("Pieces of the tokenizer that is trained here")
         self.pieces_value.setMinimumWidth(40)
-        self.source.activated.connect(lambda index: self.state.set_source(self.source.itemData(index)))
+        self.source.activated.connect(self._on_source)
         self.kind.activated.connect(self._on_kind)
         self.pieces.valueChanged.connect(self._on_size)
         self._kind_row, self._size_row = QWidget(), QWidget()
@@ -467,8 +473,8 @@ class MergesView(LabFrame):
         self.text.setPlaceholderText("Type words to split")
         self.slider.setAccessibleName("Step")
         self.slider.valueChanged.connect(self.state.go_to)
-        self.back.clicked.connect(lambda: self.state.go_to(self.state.step - 1))
-        self.forward.clicked.connect(lambda: self.state.go_to(self.state.step + 1))
+        self.back.clicked.connect(self._on_back)
+        self.forward.clicked.connect(self._on_forward)
         self._area = scrolled(self.chips, is_across=True)
         self.chips.hovered.connect(self.hover_text)
         self.steps.row_chosen.connect(self._on_step_row)
@@ -560,6 +566,9 @@ class MergesView(LabFrame):
 
     # What the person does
 
+    def _on_source(self, index: int) -> None:
+        self.state.set_source(self.source.itemData(index))
+
     def _on_kind(self, index: int) -> None:
         self.state.set_kind(str(self.kind.itemData(index)))
 
@@ -569,6 +578,12 @@ class MergesView(LabFrame):
 
     def _on_step_row(self, k: int) -> None:
         self.state.go_to(k + 1)
+
+    def _on_back(self) -> None:
+        self.state.go_to(self.state.step - 1)
+
+    def _on_forward(self) -> None:
+        self.state.go_to(self.state.step + 1)
 
     def _on_play(self) -> None:
         if self._timer.isActive():

@@ -104,10 +104,10 @@ class VocabularyView(Dressed):
         self.query.setPlaceholderText("Search pieces")
         self.query.setClearButtonEnabled(True)
         self.query.setMaxLength(MAX_QUERY)
-        self.query.textEdited.connect(lambda _text: self._timer.start())
+        self.query.textEdited.connect(self._on_query)
         for mode, name in MODES.items():
             self.mode.addItem(name, mode)
-        self.mode.activated.connect(lambda index: self.state.set_mode(self.mode.itemData(index)))
+        self.mode.activated.connect(self._on_mode)
         self.kind.addItem("every kind", "")
         for kind in PIECE_KINDS:
             self.kind.addItem(kind, kind)
@@ -198,8 +198,14 @@ class VocabularyView(Dressed):
 
     # What the person does
 
+    def _on_query(self, _text: str) -> None:
+        self._timer.start()
+
     def _on_typing_ended(self) -> None:
         self.state.search(self.query.text())
+
+    def _on_mode(self, index: int) -> None:
+        self.state.set_mode(self.mode.itemData(index))
 
     def _on_kind(self, index: int) -> None:
         kind = self.kind.itemData(index)

@@ -430,8 +430,8 @@ class PositionsPage(Dressed):
         from attnscope.widgets.charts import OffsetPlots
 
         plots = OffsetPlots()
-        plots.offset_hovered.connect(lambda offset: self.hover_text.emit(f"offset {offset}"))
-        plots.lab_button.clicked.connect(lambda: self.lab_wanted.emit("Past the trained length"))
+        plots.offset_hovered.connect(self._on_offset_hovered)
+        plots.lab_button.clicked.connect(self._on_lab_clicked)
         column(plots, on=self._lower)
         return plots
 
@@ -476,6 +476,9 @@ class PositionsPage(Dressed):
         box.setKeyboardTracking(False)
         inset_text(box)
         return box
+
+    def _on_lab_clicked(self) -> None:
+        self.lab_wanted.emit("Past the trained length")
 
     def _on_view_chosen(self, index: int) -> None:
         view = str(self._views.itemData(index))
@@ -579,6 +582,9 @@ class PositionsPage(Dressed):
 
     def _on_box_clicked(self, is_chosen: bool) -> None:
         self._state.choose(str(self.sender().property("scheme")), is_chosen)
+
+    def _on_offset_hovered(self, offset: int) -> None:
+        self.hover_text.emit(f"offset {offset}")
 
     def _on_columns_hovered(self, offset: int) -> None:
         if offset >= 0:

@@ -75,7 +75,7 @@ class TrainingPage(QWidget):
         self.scaling = ScalingView(state.runs)
         self._inside = InspectionsView(state.runs.inspections, self._loss_at)
         self._inside.hover_text.connect(self.hover_text)
-        self._inside.step_pointed.connect(lambda step: self._curves.stand_at(step))
+        self._inside.step_pointed.connect(self._on_step_pointed)
         self._runs = RunsPanel(state)
         self._runs.add_line(self.sweep_line)
         self._runs.failed.connect(self.failed)
@@ -285,6 +285,9 @@ class TrainingPage(QWidget):
             return ""
         i = min(int(places.searchsorted(step)), len(places) - 1)
         return f"loss {number_text(float(curve.values[i]))}"
+
+    def _on_step_pointed(self, step: float) -> None:
+        self._curves.stand_at(step)
 
     def _on_tick(self) -> None:
         self._state.tick()

@@ -395,7 +395,7 @@ class RecipeRow(QWidget):
         self._state = state
         self._recipes = narrow_combo("Recipe file", 0)
         self._recipes.setPlaceholderText("Choose a recipe")
-        self._recipes.activated.connect(lambda index: self._open_recipe(str(self._recipes.itemData(index))))
+        self._recipes.activated.connect(self._on_recipe_chosen)
         for recipe in offered_recipes():
             self._recipes.addItem(recipe.name, recipe.path)
         self.open_action = action_of(parent, "Open recipe…", self._on_open_recipe)
@@ -424,6 +424,9 @@ class RecipeRow(QWidget):
     def show_status(self) -> None:
         """No other recipe is chosen while a run is in progress."""
         self._recipes.setEnabled(not self._state.run.is_active)
+
+    def _on_recipe_chosen(self, index: int) -> None:
+        self._open_recipe(str(self._recipes.itemData(index)))
 
     def _on_open_recipe(self) -> None:
         path, _ = QFileDialog.getOpenFileName(self, "Open recipe", "", _TOML)

@@ -394,7 +394,7 @@ class RunsTable(Dressing, QTableView):
         header = self.horizontalHeader()
         header.setSectionsClickable(True)
         header.setSortIndicatorShown(True)
-        header.sectionClicked.connect(lambda section: self._state.table.sort_by(self._rows.columns[section]))
+        header.sectionClicked.connect(self._on_section)
         self.clicked.connect(self._on_clicked)
         self.doubleClicked.connect(self._on_opened)
         self.customContextMenuRequested.connect(self._on_menu)
@@ -451,6 +451,9 @@ class RunsTable(Dressing, QTableView):
 
     def _folder(self, index: Index) -> str:
         return self._rows.rows[index.row()].folder if index.isValid() else ""
+
+    def _on_section(self, section: int) -> None:
+        self._state.table.sort_by(self._rows.columns[section])
 
     def _on_clicked(self, index: Index) -> None:
         if index.column() == 0 and self._is_on_box():

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QSlider, QSplitter, QToolB
 
 from attnscope.figures.style import MapStyle, query_words
 from attnscope.records.outputs import Output
-from attnscope.records.sites import STACKS
+from attnscope.records.sites import STACKS, HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.compare.difference import labels_text, next_verdict
 from attnscope.viewmodels.maps.picturing import WatchedPicture
@@ -48,7 +48,7 @@ class ReplayBar(Dressed):
         self._replay = replay
         self._open_checkpoint = open_checkpoint
         self._play = named(QToolButton(), "Play the checkpoints", "Play the checkpoints in order")
-        self._play.clicked.connect(lambda: self._replay.play())
+        self._play.clicked.connect(self._on_play)
         self._slider = named(QSlider(Qt.Orientation.Horizontal), "Checkpoint")
         self._slider.actionTriggered.connect(self._on_slider_moved)
         self._place = PlainLabel(role="value")
@@ -86,6 +86,9 @@ class ReplayBar(Dressed):
         if replay.is_live:
             return "live"
         return "no checkpoints yet"
+
+    def _on_play(self) -> None:
+        self._replay.play()
 
     def _on_slider_moved(self, _action: int) -> None:
         place = self._slider.sliderPosition()
@@ -133,10 +136,10 @@ class WatchPanel(QWidget):
         layout.addWidget(self._replay)
         self._head.set_compact(True)  # the line above names the head; the cells need the height
         self._head.installEventFilter(self)
-        self._grid.head_selected.connect(lambda head, _is_additive: self._watch.choose_head(head))
+        self._grid.head_selected.connect(self._on_head_selected)
         for view in (self._head, self._picture):
             view.cell_hovered.connect(self._on_cell_hovered)
-            view.left.connect(lambda: self.hover_text.emit(""))
+            view.left.connect(self._on_left)
         self.show_state()
 
     def set_style(self, style: MapStyle) -> None:
@@ -152,10 +155,10 @@ class WatchPanel(QWidget):
     def _build_texts(self) -> QHBoxLayout:
         self._text = QLineEdit(placeholderText="A sentence to watch while the model learns")
         self._text.setAccessibleName("Sentence to watch")
-        self._text.textEdited.connect(lambda text: self._watch.set_text(text))
+        self._text.textEdited.connect(self._on_text_edited)
         self._target = QLineEdit(placeholderText="Target; empty: the model writes its own")
         self._target.setAccessibleName("Target of the sentence")
-        self._target.textEdited.connect(lambda text: self._watch.set_target(text))
+        self._target.textEdited.connect(self._on_target_edited)
         layout = row(PlainLabel("Watch", "section"), (self._text, 3), (self._target, 2))
         return layout
 
@@ -260,10 +263,19 @@ class WatchPanel(QWidget):
 
     # --- what the person wants --------------------------------------------------------------------
 
+    def _on_text_edited(self, text: str) -> None:
+        self._watch.set_text(text)
+
+    def _on_target_edited(self, text: str) -> None:
+        self._watch.set_target(text)
+
     def _on_tab_clicked(self, button: QToolButton) -> None:
         for stack in STACKS:
             if self._tabs[stack] is button:
                 self._watch.choose_stack(stack)
+
+    def _on_head_selected(self, head: HeadRef, _is_additive: bool) -> None:
+        self._watch.choose_head(head)
 
     def _on_cell_hovered(self, query: int, key: int, weight: float) -> None:
         head_map = self._watch.head_map
@@ -273,6 +285,9 @@ class WatchPanel(QWidget):
         read = query_words(row, is_isolated=False) if row.read else row.piece
         pieces = f"{read} → {head_map.keys[key].piece}"
         self.hover_text.emit(f"{head_map.head.label} · {pieces} · weight {weight:.4g}")
+
+    def _on_left(self) -> None:
+        self.hover_text.emit("")
 
 
 def _answer_words(output: Output, tokens: Sequence[Token]) -> str:

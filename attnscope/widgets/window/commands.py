@@ -321,8 +321,8 @@ class Commands:
             "remove-heads": self.remove_heads,
             "quit": self._quit,
             "edit-text": self._edit_text,
-            "toggle-heads": lambda: session.head_changes.toggle_gates(session.selection),
-            "prune-all-but": lambda: session.head_changes.prune_all_but(session.selection),
+            "toggle-heads": self._toggle_heads,
+            "prune-all-but": self._prune_all_but,
             "invert": session.head_changes.invert_gates,
             "reset": session.head_changes.reset_gates,
             "page-explore": self._turn_to("explore"),
@@ -333,11 +333,11 @@ class Commands:
             "stack-1": self._show_stack(0),
             "stack-2": self._show_stack(1),
             "stack-3": self._show_stack(2),
-            "heatmap": lambda: self._show_head_as("heatmap"),
-            "lines": lambda: self._show_head_as("lines"),
+            "heatmap": self._show_heatmap,
+            "lines": self._show_lines,
             "picture": self._show_on_picture,
-            "inside": lambda: self._show_head_as("inside"),
-            "enlarge": lambda: self._view.enlarge(not self._view.is_enlarged),
+            "inside": self._show_inside,
+            "enlarge": self._enlarge,
             "shortcuts": self.show_shortcuts,
             "about": self.show_about,
             "dismiss": self._dismiss,
@@ -379,7 +379,7 @@ class Commands:
             parent=self._window,
         )
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.open_wanted.connect(lambda folder: open_and_explore(self._session, self._view, folder))
+        dialog.open_wanted.connect(self._on_open_wanted)
         dialog.open()
 
     def reload_model(self) -> None:
@@ -405,8 +405,17 @@ class Commands:
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.open()
 
+    def _on_open_wanted(self, folder: str) -> None:
+        open_and_explore(self._session, self._view, folder)
+
     def _quit(self) -> None:
         self._window.close()
+
+    def _toggle_heads(self) -> None:
+        self._session.head_changes.toggle_gates(self._session.selection)
+
+    def _prune_all_but(self) -> None:
+        self._session.head_changes.prune_all_but(self._session.selection)
 
     def _turn_to(self, page: Page) -> Callable[[], None]:
         view = self._view
@@ -425,12 +434,24 @@ class Commands:
         self._view.show_page("explore")
         self._view.show_view(kind)
 
+    def _show_heatmap(self) -> None:
+        self._show_head_as("heatmap")
+
+    def _show_lines(self) -> None:
+        self._show_head_as("lines")
+
     def _show_on_picture(self) -> None:
         model = self._session.model
         if model is not None and model.reads == "picture":
             self._show_head_as("picture")
         else:
             self._session.notices.say("Only a vision model's attention can be overlaid on a picture.")
+
+    def _show_inside(self) -> None:
+        self._show_head_as("inside")
+
+    def _enlarge(self) -> None:
+        self._view.enlarge(not self._view.is_enlarged)
 
     def _present(self) -> None:
         self._view.present(not self._view.is_presenting)

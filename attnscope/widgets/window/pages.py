@@ -132,7 +132,7 @@ class Pages(QStackedWidget):
         self.heads.table.frames_wanted.connect(self._tints.choose_column)
         self.heads_tabs.remove_wanted.connect(actions["remove-heads"].trigger)
         self.labs.export_wanted.connect(actions["export"].trigger)
-        self.labs.page_wanted.connect(lambda name: self._view.show_page(page_named(name) or self._view.page))
+        self.labs.page_wanted.connect(self._on_page_wanted)
         self.positions.lab_wanted.connect(self.show_lab)
         self.explore.text_bar.merges_wanted.connect(self._on_merges_wanted)
 
@@ -142,6 +142,9 @@ class Pages(QStackedWidget):
     def _on_merges_wanted(self, word: str) -> None:
         self.show_lab("Merges replayed")
         self._merges.show_word(word)
+
+    def _on_page_wanted(self, name: str) -> None:
+        self._view.show_page(page_named(name) or self._view.page)
 
 
 # Remembering where things stand, and bringing it back whatever the settings hold.

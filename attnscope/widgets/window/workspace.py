@@ -169,7 +169,7 @@ class RecentMenu(QMenu):
         super().__init__("Recent sessions", parent)
         self._recents, self._open_path = recents, open_path
         self.setToolTipsVisible(True)
-        self.triggered.connect(lambda action: self._open_path(str(action.data())))
+        self.triggered.connect(self._on_triggered)
         when(self, self._show, recents.changed)
         self._show()
 
@@ -180,6 +180,9 @@ class RecentMenu(QMenu):
             action.setData(path)
             action.setToolTip(plain_tooltip(path))
         allow(self.menuAction(), "" if self._recents.sessions else "No session has been saved or opened yet")
+
+    def _on_triggered(self, action: QAction) -> None:
+        self._open_path(str(action.data()))
 
 
 # Getting a model: the dialog of the shelf, and what opens from it.
