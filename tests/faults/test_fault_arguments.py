@@ -33,6 +33,7 @@ _COMMANDS = {
     "ask": ["residual-stream", "MODEL", "--text", SENTENCE],
     "attribute": ["MODEL", "--text", SENTENCE],
     "completion": ["bash"],
+    "convert": ["stories", "-o", "OUT"],
     "curve": ["MODEL", "--task", "copy", "--max-texts", "4"],
     "figure": ["MODEL", "--text", SENTENCE, "-o", "OUT.svg"],
     "flow": ["MODEL", "--text", SENTENCE],
@@ -54,8 +55,8 @@ _COMMANDS = {
     "translate": ["MODEL", "--text", SENTENCE],
     "weights": ["MODEL", "L0H0"],
 }
-_NOT_TRIED = {"study", "bench"}
-"""They take minutes."""
+_NOT_TRIED = {"study", "bench", "handout"}
+"""They take minutes, or open a window each time."""
 _ENDLESS = {"--steps", "--max-texts", "--jobs", "--pipe", "--verbose", "--help"}
 
 

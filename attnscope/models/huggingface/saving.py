@@ -19,7 +19,7 @@ from attnscope.models.families.family import AdoptableFamily, LibraryConfig
 from attnscope.models.huggingface.library import import_transformers
 from attnscope.nn import ModelConfig
 from attnscope.nn.own_module import OwnModule
-from attnscope.text import TOKENIZER_FILE, Tokenizer
+from attnscope.text import TOKENIZER_FILE, Tokenizer, read_tokenizer_file
 
 _FREE = ("dropout", "attention_dropout")
 """What a model that is not trained further does not use."""
@@ -135,7 +135,7 @@ def _tell_tokens(folder: Path, tokenizer: Tokenizer, max_tokens: int) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     if "bos_token" in spelled:
         path, begin = folder / TOKENIZER_FILE, spelled["bos_token"]
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_tokenizer_file(path))
         first, text = {"SpecialToken": {"id": begin, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}
         template = {
             "type": "TemplateProcessing",

@@ -432,7 +432,7 @@ class ExplorePage(Dressed):
         In large type those of the other tabs with a table or a picture do so too.
         """
         is_narrow = self._is_answer_large or self.answers.width() < type_px(_NARROW_PX)
-        is_free = not (self._keeps_head or self._is_touring or self._is_of_mixer())
+        is_free = not (self._keeps_head or self._is_touring or _is_of_mixer(self._session))
         is_wide = any(map(self.answers.is_shown, _WIDE_TABS if self._is_tight else _WIDE_TABS[:1]))
         self.enlarge_answer(is_wide and is_narrow and is_free)
 
@@ -458,7 +458,7 @@ class ExplorePage(Dressed):
         self.inspector.fold_measures(hides("measures") or (is_arranged and not is_stage) or is_large)
         self._fold_side(is_stage)
         has_answers = self.answers.parentWidget() is self.side and not self.answers.isHidden()
-        self._leave_to_answers(self._is_of_mixer() and has_answers)
+        self._leave_to_answers(_is_of_mixer(self._session) and has_answers)
         if self._presented.is_on:
             self._fit_stage()
         elif hides("measures") or is_large:
@@ -507,14 +507,10 @@ class ExplorePage(Dressed):
 
     def _show_mixer(self) -> None:
         """Where something else stands in the place of attention, the map that it hides is what there is."""
-        if self._is_of_mixer() and not self.ask.isVisible():
+        if _is_of_mixer(self._session) and not self.ask.isVisible():
             self.ask.choose("hidden-attention")
             self.answers.show_panel("Ask")
         self._fold()
-
-    def _is_of_mixer(self) -> bool:
-        model = self._session.model
-        return model is not None and bool(model.mixer)
 
     def _show_stage(self) -> None:
         stage = stage_of(self._session)
@@ -535,3 +531,8 @@ class ExplorePage(Dressed):
         self.grid_panel.grid.set_stale(is_stale)
         self.head_panel.set_stale(is_stale)
         self.text_bar.set_stale(is_stale)
+
+
+def _is_of_mixer(session: Session) -> bool:
+    """Whether something else stands in the place of attention."""
+    return session.model is not None and bool(session.model.mixer)
