@@ -149,6 +149,11 @@ def has_bfloat16_instructions() -> bool:
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
+def has_bfloat16_products() -> bool:
+    """Whether torch makes code of its own for bfloat16 products on this CPU, quick or not (x86: AVX-512)."""
+    return bool(torch._C._has_mkldnn and torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
 def is_product_quicker(bfloat16_s: float, float32_s: float) -> bool:
     """Whether bfloat16 pays on a CPU: the instructions alone do not say so.
 

@@ -41,7 +41,7 @@ from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.tokenizers import KINDS
 from attnscope.text import Example, require_corpus
 from attnscope.text.tasks import make_task
-from attnscope.training.descent import can_divide, has_quick_bfloat16, ways_up_to
+from attnscope.training.descent import can_divide, has_bfloat16_products, has_quick_bfloat16, ways_up_to
 from attnscope.training.distributed import ALONE
 from attnscope.training.optimizers import (
     drawn_rates,
@@ -254,7 +254,12 @@ def has_ever_other_lengths(recipe: Recipe) -> bool:
 
 def kernel_bytes(recipe: Recipe, device: torch.device) -> int:
     """What is kept of code for the products of ever other shapes."""
-    is_made = device.type == "cpu" and uses_bfloat16(recipe, device) and has_ever_other_lengths(recipe)
+    is_made = (
+        device.type == "cpu"
+        and uses_bfloat16(recipe, device)
+        and has_ever_other_lengths(recipe)
+        and has_bfloat16_products()
+    )
     return KERNEL_BYTES * min(recipe.training.n_steps, _N_SHAPES_MADE) // _N_SHAPES_MADE if is_made else 0
 
 
