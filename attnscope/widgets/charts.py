@@ -2,7 +2,7 @@
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QPointF, Qt, Signal
+from PySide6.QtCore import QPointF, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent
 from PySide6.QtWidgets import QCheckBox, QGraphicsSimpleTextItem, QGridLayout, QWidget
 
@@ -401,12 +401,14 @@ class OffsetPlots(QWidget):
         self._cosine.is_fitted = self._dot.is_fitted = True
         self._redraw()
 
+    @Slot(int)
     def show_offset(self, offset: int) -> None:
         """Stand the cursor at an offset; the labels carry the values of all encodings there."""
         self._cosine.set_cursor(float(offset))
         self._dot.set_cursor(float(offset))
         self._offset.setText(f"at offset {offset}")
 
+    @Slot()
     def clear_cursor(self) -> None:
         """Take the cursor away."""
         self._cosine.set_cursor(None)
@@ -422,6 +424,7 @@ class OffsetPlots(QWidget):
             return dots
         return [dot / dot[0] if len(dot) and dot[0] else np.full(len(dot), np.nan) for dot in dots]
 
+    @Slot()
     def _redraw(self) -> None:
         for plot, curves in ((self._cosine, self._cosines()), (self._dot, self._dots())):
             plot.set_lines(
@@ -439,6 +442,7 @@ class OffsetPlots(QWidget):
                 )
             )
 
+    @Slot(float)
     def _on_cursor_moved(self, x: float) -> None:
         n_offsets = max((len(table.by_offset) for table in self._tables), default=0)
         if n_offsets:
@@ -446,6 +450,7 @@ class OffsetPlots(QWidget):
             self.show_offset(offset)
             self.offset_hovered.emit(offset)
 
+    @Slot()
     def _on_cursor_left(self) -> None:
         self.clear_cursor()
         self.left.emit()

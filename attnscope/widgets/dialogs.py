@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Slot
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -138,12 +138,14 @@ class FolderDialog(QDialog):
         column(grid, self.told, None, buttons, on=self, margins=(24, 24, 24, 16), spacing=12)
         self.save_button.setDefault(True)  # not before it is in the dialog, or Enter would press Cancel
 
+    @Slot()
     def _look(self) -> None:
         self.found = find_folder(self.place.text(), self.name.text(), self._purpose)
         self.told.setText(self.found.words)
         self.told.set_role("hint" if self.found.is_possible else "error")
         self.save_button.setEnabled(self.found.is_possible)
 
+    @Slot()
     def _on_browse(self) -> None:
         folder = ask_folder(self, "Folder in which it is made", self.place.text())
         if folder:

@@ -10,7 +10,7 @@ from math import isfinite
 import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
-from PySide6.QtCore import QEvent, QObject, QPointF, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QPointF, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QGraphicsSimpleTextItem, QWidget
 
@@ -148,6 +148,7 @@ class _EndLabels(QObject):
         for item in self._items:
             item.setFont(font(SMALL_PX))
 
+    @Slot()
     def place(self) -> None:
         """Write each beside the end of its line, moved apart where they would overlap."""
         if self.width_px == 0:
@@ -442,6 +443,7 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
                 self.fit()
             self._labels.place()
 
+    @Slot(object)
     def _on_moved_by_hand(self, _mask: object) -> None:
         self.is_fitted = False
         self.view_changed.emit()

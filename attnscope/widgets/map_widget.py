@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from PySide6.QtCore import QEvent, QObject, QPointF, QRect, QRectF, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QPointF, QRect, QRectF, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
     QColor,
     QFont,
@@ -148,6 +148,7 @@ class StaleWatch(QObject):
         elif not self._timer.isActive() and not self._is_shown:
             self._timer.start()
 
+    @Slot()
     def _on_time_up(self) -> None:
         self._set(self._is_stale())
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
     QColor,
     QFocusEvent,
@@ -632,6 +632,7 @@ class AcrossPanel(Dressed):
     def _show_export(self) -> None:
         self.export_button.setEnabled(self.figure_spec() is not None)
 
+    @Slot()
     def _on_export(self) -> None:
         export_one(self.figure_spec(), self)
 

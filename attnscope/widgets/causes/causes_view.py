@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from PySide6.QtCore import QEvent, QLineF, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QLineF, QPointF, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import (
     QColor,
     QFontMetricsF,
@@ -171,14 +171,17 @@ class PatchingView(Dressed):
         self.cells.set_cursor(*cell)
         self.sentence.setText(plain_text(self._state.found.sentence(*self._cell)))
 
+    @Slot(int)
     def _on_what(self, index: int) -> None:
         self._state.exchange.choose(str(self.what.itemData(index)))
 
+    @Slot(int, int)
     def _on_hovered(self, i: int, j: int) -> None:
         self._cell = (i, j)
         self._frame()
         self.pointed.emit(self._state.found.sentence(i, j) if i >= 0 else "")
 
+    @Slot(int, int)
     def _on_clicked(self, i: int, j: int) -> None:
         if self._state.found.select(i, j) is None:
             side = self._state.found.side_of(i)
@@ -610,9 +613,11 @@ class CausesPanel(Dressed):
         if self.mode == "patching":
             self._show()
 
+    @Slot(int)
     def _on_token(self, position: int) -> None:
         (self._attributing if self.mode == "parts" else self._patching).choose_position(position)
 
+    @Slot(int, int)
     def _on_patch(self, i: int, j: int) -> None:
         self.patches.set_cursor(i, j)
         found, picture = self._attributing.found, self._attributing.picture
@@ -621,13 +626,16 @@ class CausesPanel(Dressed):
         else:
             self.pointed.emit(f"patch {i},{j}: {number_text(float(found.reads[picture.token(i, j)]))} logits")
 
+    @Slot(object, object)
     def _on_answers(self, answer: object, other: object) -> None:
         wishes = [one if isinstance(one, int | str) else None for one in (answer, other)]
         (self._attributing if self.mode == "parts" else self._patching).choose_answers(*wishes)
 
+    @Slot(int)
     def _on_walked(self, part: int) -> None:
         rect = self.bars.row_rect(part)
         self.area.ensureVisible(0, round(rect.center().y()), 0, round(rect.height()))
 
+    @Slot()
     def _on_export(self) -> None:
         export_one(self.figure_spec(), self)

@@ -2,7 +2,7 @@
 
 from types import MappingProxyType
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QColor, QFocusEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolButton, QWidget
 
@@ -318,6 +318,7 @@ class InsidePanel(Dressed):
         if options is not None:
             self.layer_asked.emit(MappingProxyType(options))
 
+    @Slot()
     def _on_patience_over(self) -> None:
         self.picture.set_stale(self._state.asking.is_busy)
 

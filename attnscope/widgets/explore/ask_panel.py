@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QIntValidator, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QLineEdit, QScrollArea, QWidget
 
@@ -426,6 +426,7 @@ class AskPanel(Dressed):
             spacing=4,
         )
 
+    @Slot(int)
     def _on_chosen(self, index: int) -> None:
         self._state.choose(str(self.questions.itemData(index)))
 

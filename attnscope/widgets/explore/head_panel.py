@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QPoint, QRectF, QSize, Qt
+from PySide6.QtCore import QObject, QPoint, QRectF, QSize, Qt, Slot
 from PySide6.QtGui import QAction, QPainter, QPaintEvent
 from PySide6.QtWidgets import QAbstractButton, QFileDialog, QMenu, QToolButton, QWidget
 
@@ -239,6 +239,7 @@ class AlignmentBar(QWidget):
             self.read.setText("Next pair" if state.table is not None else "Read it")
             self.read.setToolTip(plain_tooltip(f"Read {pair.name}:\n{pair.source}\n{pair.target}"))
 
+    @Slot(str)
     def _on_files_chosen(self, key: str) -> None:
         if key == "task":
             self._state.open_files(OWN_LINKS)
@@ -351,13 +352,16 @@ class HeadHeading(FlowRow):
     def _show_back(self) -> None:
         self.back.setVisible(self._view.is_enlarged)
 
+    @Slot(QAbstractButton)
     def _on_view_chosen(self, button: QAbstractButton) -> None:
         self._view.show_view(self._views[button])
 
+    @Slot(str)
     def _on_scale_chosen(self, name: str) -> None:
         scales: dict[str, Scale] = {scale: scale for scale in SCALES}
         self._view.set_scale(scales[name])
 
+    @Slot()
     def _on_back_clicked(self) -> None:
         self._view.enlarge(False)
 
@@ -373,23 +377,27 @@ class CellPointing(QObject):
         super().__init__(parent)
         self._session, self._view, self._long = session, view, long
 
+    @Slot(int, int, float)
     def on_cell(self, query: int, key: int, weight: float) -> None:
         shown = self._session.maps.of(self._session.primary)
         if shown is not None and query < len(shown.queries) and key < len(shown.keys):
             self._tell(shown, (query, key), weight)
 
+    @Slot(int, int, float)
     def on_long_cell(self, query: int, key: int, weight: float) -> None:
         """The pointer is at a cell of the map of a long text."""
         shown = self._long.shown
         if shown is not None:
             self._tell(shown, (query, key), weight)
 
+    @Slot(object, object)
     def on_line_token(self, query: int | None, key: int | None) -> None:
         lines = self._long.lines
         if lines.shown:
             query, key = lines.token(query, key)
         self._view.set_highlight(Highlight(query=query, key=key))
 
+    @Slot()
     def on_left(self) -> None:
         """The pointer is at nothing any more."""
         self._view.set_highlight(Highlight())

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-from PySide6.QtCore import QEvent, QPoint, QRect, QStringListModel, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QRect, QStringListModel, Qt, Signal, Slot
 from PySide6.QtGui import QAction, QGuiApplication, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import (
     QCompleter,
@@ -87,6 +87,7 @@ class WordHelp(QCompleter):
                 self.list.hide()
         return False
 
+    @Slot(str)
     def _on_edited(self, text: str) -> None:
         begun = begun_word(text, self._edit.cursorPosition())
         found = completions(self._words, begun) if self._words else []
@@ -101,6 +102,7 @@ class WordHelp(QCompleter):
         width = max(120, self.list.sizeHintForColumn(0) + 32)
         self.complete(QRect(left, 0, width, self._edit.height() + 2))
 
+    @Slot(str)
     def _put(self, word: str) -> None:
         """Write the word where it was begun; the field can undo it."""
         at = self._edit.cursorPosition()
@@ -264,12 +266,15 @@ class TokenLine(QWidget):
             return ()
         return model.words[self.side == "target"]
 
+    @Slot(int)
     def _on_hovered(self, index: int) -> None:
         self._view.hover_token(self.side, index, _sides(self._session), _n_ahead(self._session))
 
+    @Slot()
     def _on_left(self) -> None:
         self._view.hover_token("source", None, _sides(self._session))
 
+    @Slot(int)
     def _on_clicked(self, index: int) -> None:
         """A click on an unknown word: its menu, with the nearest known ones."""
         tokens, chip = self.tokens, self.strip.chip_of(index)
@@ -278,6 +283,7 @@ class TokenLine(QWidget):
         if is_unknown(tokens.tokens[index]):
             self._open_menu(index, self.strip.mapToGlobal(chip.rect.bottomLeft().toPoint()))
 
+    @Slot(int, QPoint)
     def _open_menu(self, index: int, place: QPoint) -> None:
         tokens = self.tokens
         if tokens is None or index >= len(tokens) or self._session.aspect.is_by_word:

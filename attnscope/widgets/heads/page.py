@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import QItemSelectionModel, QPoint, QRectF, Qt, Signal
+from PySide6.QtCore import QItemSelectionModel, QPoint, QRectF, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QKeyEvent, QPainter
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -512,6 +512,7 @@ class HeadsPage(QWidget):
 
     # --- what the person does ---------------------------------------------------------------------
 
+    @Slot(str)
     def _on_texts_chosen(self, key: str) -> None:
         if key == "own":
             self._state.texts.choose_texts(OWN_TEXTS)
@@ -522,6 +523,7 @@ class HeadsPage(QWidget):
         if path:
             self._state.texts.choose_texts(path)
 
+    @Slot(str)
     def _on_links_chosen(self, key: str) -> None:
         if key == "none":
             self._state.texts.choose_links("")
@@ -531,10 +533,12 @@ class HeadsPage(QWidget):
             self._state.texts.choose_links(path, int(key))
         self._show_all()
 
+    @Slot(int)
     def _on_look_wanted(self, index: int) -> None:
         self._state.look_at(index)
         self.explore_wanted.emit()
 
+    @Slot()
     def _on_export(self) -> None:
         state = self._state
         if not state.table.heads:

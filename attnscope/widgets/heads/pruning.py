@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import (
     QAbstractButton,
     QCheckBox,
@@ -253,6 +253,7 @@ class PruningPage(QWidget):
 
     # --- what the person does ---------------------------------------------------------------------
 
+    @Slot(str)
     def _on_texts_chosen(self, key: str) -> None:
         path = self._table_path()
         if key == "samples":
@@ -267,17 +268,21 @@ class PruningPage(QWidget):
             if path:
                 self._state.choose_texts("file", path)
 
+    @Slot()
     def _on_ranking_clicked(self) -> None:
         self._state.choose_rankings(ranking for ranking, box in self.rankings.items() if box.isChecked())
 
+    @Slot()
     def _on_amounts(self) -> None:
         amounts = (self._amount.value(), self._orders.value())
         if amounts != (self._state.max_texts, self._state.n_random):
             self._state.choose_amounts(*amounts)
 
+    @Slot()
     def _on_export_figure(self) -> None:
         export_one(self.figure_spec(), self)
 
+    @Slot()
     def _on_export_numbers(self) -> None:
         path = self._ask_save(self, "Export the numbers", "CSV (*.csv)")
         if not path:

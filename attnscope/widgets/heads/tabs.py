@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QFrame,
@@ -204,6 +204,7 @@ class AlikePage(Dressed):
                     f"{self._state.first_look.words}",
                 )
 
+    @Slot(str)
     def _on_texts_chosen(self, key: str) -> None:
         known: dict[str, PairsSource] = {"shown": "shown", "own": "own", "samples": "samples"}
         path = self._table_path()
@@ -217,6 +218,7 @@ class AlikePage(Dressed):
             if path:
                 self._state.choose_texts("file", path)
 
+    @Slot(int, int)
     def _on_row(self, row: int, _column: int) -> None:
         self._state.select(row)
 
@@ -489,17 +491,21 @@ class WeightsPage(QWidget):
 
     # --- what the person does ---------------------------------------------------------------------
 
+    @Slot()
     def _on_step(self) -> None:
         self._state.step(int(self.sender().property("step")))
 
+    @Slot()
     def _on_export_figure(self) -> None:
         export_one(self.figure_spec(), self)
 
+    @Slot()
     def _on_export_pairs(self) -> None:
         found = self._state.found
         if found is not None:
             self._write("Export the token pairs", "CSV (*.csv)", csv_of_pairs(found))
 
+    @Slot()
     def _on_export_json(self) -> None:
         found, model = self._state.found, self._state.model
         if found is not None and model is not None:

@@ -43,11 +43,13 @@ class ExperimentDesk(QObject, Generic[C]):
         answer = self._answer()
         return self._is_watched and answer is not None and not answer.is_exact and not answer.error
 
+    @Slot()
     def look(self) -> None:
         """The lab is seen: ask for what is missing."""
         self._is_watched = True
         self._ask()
 
+    @Slot()
     def leave(self) -> None:
         """The lab is no longer seen: what is under way is given up."""
         self._is_watched = False
@@ -56,6 +58,7 @@ class ExperimentDesk(QObject, Generic[C]):
         if question is not None:
             self._state.stop(type(question))
 
+    @Slot()
     def _ask(self) -> None:
         question = self._question()
         if self._is_watched and question is not None:
@@ -135,16 +138,19 @@ class CostMeter(QObject):
         """Whether something is being measured."""
         return self._thread is not None
 
+    @Slot()
     def look(self) -> None:
         """The lab is seen: measure what is missing."""
         self._is_watched = True
         self._show()
 
+    @Slot()
     def leave(self) -> None:
         """The lab is no longer seen: stop."""
         self._is_watched = False
         self._stop()
 
+    @Slot()
     def measure_again(self) -> None:
         """Forget what was measured at these sizes."""
         self._known.pop(self._lab.choice.sizes, None)

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QRect, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QImage, QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QBoxLayout, QCheckBox, QComboBox, QLineEdit, QSpinBox, QSplitter, QWidget
 
@@ -166,16 +166,19 @@ class PositionColumn(Dressed):
         self.matrix.set_stale(is_stale)
         self.cosine.set_stale(is_stale)
 
+    @Slot(int, int)
     def show_matrix_cursor(self, position: int, dimension: int) -> None:
         """Mark a cell of the matrix and write its value."""
         self.matrix.set_cursor((position, dimension))
         self._matrix_value.setText(_text(self.matrix.value_at((position, dimension))))
 
+    @Slot(int, int)
     def show_cosine_cursor(self, first: int, second: int) -> None:
         """Mark a cell of the similarity map and write its value."""
         self.cosine.set_cursor((first, second))
         self._cosine_value.setText(_text(self.cosine.value_at((first, second))))
 
+    @Slot()
     def clear_cursors(self) -> None:
         """Take the marks away."""
         self.matrix.set_cursor(None)
@@ -329,27 +332,32 @@ class PositionColumns(Dressed):
         shown.matrix_moved.connect(self._on_matrix_moved)
         shown.cosine_moved.connect(self._on_cosine_moved)
 
+    @Slot(int, int)
     def _on_matrix_hovered(self, position: int, dimension: int) -> None:
         for shown in self._columns.values():
             shown.show_matrix_cursor(position, dimension)
         self.hover_text.emit(f"position {position} · dimension {dimension}")
 
+    @Slot(int, int)
     def _on_cosine_hovered(self, first: int, second: int) -> None:
         for shown in self._columns.values():
             shown.show_cosine_cursor(first, second)
         self.offset_hovered.emit(abs(first - second))
         self.hover_text.emit(f"positions {first} and {second} · offset {abs(first - second)}")
 
+    @Slot()
     def _on_left(self) -> None:
         for shown in self._columns.values():
             shown.clear_cursors()
         self.offset_hovered.emit(-1)
         self.hover_text.emit("")
 
+    @Slot(QRectF)
     def _on_matrix_moved(self, view: QRectF) -> None:
         for shown in self._columns.values():
             shown.matrix.set_view(view)
 
+    @Slot(QRectF)
     def _on_cosine_moved(self, view: QRectF) -> None:
         for shown in self._columns.values():
             shown.cosine.set_view(view)
@@ -580,12 +588,15 @@ class PositionsPage(Dressed):
 
     # --- what the person does ---------------------------------------------------------------------
 
+    @Slot(bool)
     def _on_box_clicked(self, is_chosen: bool) -> None:
         self._state.choose(str(self.sender().property("scheme")), is_chosen)
 
+    @Slot(int)
     def _on_offset_hovered(self, offset: int) -> None:
         self.hover_text.emit(f"offset {offset}")
 
+    @Slot(int)
     def _on_columns_hovered(self, offset: int) -> None:
         if offset >= 0:
             self._plots.show_offset(offset)

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import cast
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QPixmap, QShowEvent
 from PySide6.QtWidgets import QWidget
 
@@ -119,6 +119,7 @@ class ScalingView(QWidget):
         parts = [_KEPT_WORDS if self._is_kept else "", PUBLISHED_WORDS if self.published.isChecked() else ""]
         return " ".join([f"Runs: {names}.", *filter(None, parts)])
 
+    @Slot()
     def show_runs(self) -> None:
         """Draw the runs as they are listed now."""
         runs, is_kept, wish = self._runs, self._is_kept, self._wants_published
@@ -152,10 +153,12 @@ class ScalingView(QWidget):
         plain = replace(chart, title="Loss", y_label=unit)
         self.plot.show_chart(plain, dots, UNITS[self._scale])
 
+    @Slot(bool)
     def _on_published(self, is_wanted: bool) -> None:
         self._wants_published = is_wanted
         self.show_runs()
 
+    @Slot(str)
     def _on_scale(self, scale: str) -> None:
         self._scale = cast("Scale", scale)
         self._choice.show_choice(scale)
@@ -321,6 +324,7 @@ class InspectionsView(QWidget):
         column(top, (self.plot, 1), self._reading, on=self, spacing=4)
         self.choose("updates")
 
+    @Slot(str)
     def choose(self, choice: str) -> None:
         """Draw the sizes of updates beside the gradients, or what has added up, and the norms."""
         self.choice = choice
@@ -380,6 +384,7 @@ class InspectionsView(QWidget):
                 return "input of the norm, root mean square", history.norms, history.norm_inputs
         return "gradient norm", history.layers, history.gradient_norms
 
+    @Slot(float)
     def _on_pointed(self, x: float) -> None:
         history = self._shown
         if history is None or not np.isfinite(x):
@@ -393,6 +398,7 @@ class InspectionsView(QWidget):
         self.hover_text.emit(f"step {history.steps[i]:,.0f} · {title} {words}")
         self.step_pointed.emit(float(history.steps[i]))
 
+    @Slot(int)
     def _on_moved(self, by: int) -> None:
         history = self._shown
         if history is not None:

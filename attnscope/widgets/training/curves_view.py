@@ -4,7 +4,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import cast
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QGridLayout, QSlider, QVBoxLayout, QWidget
 
 from attnscope.counting import number_text
@@ -114,15 +114,18 @@ class CurvesBar(QWidget):
         smoothing = self.drawing.smoothing
         self._smoothing_text.setText(f"{smoothing:.3f}" if smoothing else "off")
 
+    @Slot(int)
     def _on_smoothing(self, _value: int) -> None:
         self._show_smoothing()
         self.changed.emit()
 
+    @Slot(str)
     def _on_axis(self, axis: str) -> None:
         self._axis = cast("Axis", axis)
         self._axes.show_choice(axis)
         self.changed.emit()
 
+    @Slot(str)
     def _on_losses(self, losses: str) -> None:
         self._losses = cast("Losses", losses.partition(":")[2])
         self._loss_choice.show_choice(losses)
@@ -185,6 +188,7 @@ class CurvesView(Dressed):
         """How long the run of the page will be; with several runs, or another axis, what is drawn counts."""
         self._n_steps = n_steps
 
+    @Slot()
     def redraw(self) -> None:
         """Draw again what changed: every curve when a setting did, the next one in turn for new steps.
 
@@ -363,6 +367,7 @@ class CurvesView(Dressed):
 
     # --- what the person does ---------------------------------------------------------------------
 
+    @Slot(float)
     def _on_cursor_moved(self, x: float) -> None:
         place = nearest_place(self._shown, x, self.bar.drawing.axis)
         if place is None:
@@ -382,6 +387,7 @@ class CurvesView(Dressed):
         for part in self._parts:
             part.plot.set_place(step if self.bar.drawing.axis == "step" else None)
 
+    @Slot(float)
     def _on_place_clicked(self, place: float) -> None:
         if self.bar.drawing.axis == "step":
             self.step_chosen.emit(place)
@@ -393,10 +399,12 @@ class CurvesView(Dressed):
         self.bar.show_place(place)
         self._show_values(place)
 
+    @Slot()
     def _on_cursor_left(self) -> None:
         self._stand_at(None)
         self.hover_text.emit("")
 
+    @Slot()
     def _on_view_changed(self) -> None:
         moved = self.sender()
         if isinstance(moved, LinePlot):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QAction, QHideEvent, QShowEvent
 from PySide6.QtWidgets import QSplitter, QWidget
 
@@ -233,6 +233,7 @@ class TrainingPage(QWidget):
         self._across = split(across, self._run, self._down, sizes=(336, 900), stretches=(0, 1))
         column(self._across, on=self)
 
+    @Slot()
     def _ask_for_room(self) -> None:
         QTimer.singleShot(0, self, self._make_room)  # once the plots know their heights
 
@@ -286,9 +287,11 @@ class TrainingPage(QWidget):
         i = min(int(places.searchsorted(step)), len(places) - 1)
         return f"loss {number_text(float(curve.values[i]))}"
 
+    @Slot(float)
     def _on_step_pointed(self, step: float) -> None:
         self._curves.stand_at(step)
 
+    @Slot()
     def _on_tick(self) -> None:
         self._state.tick()
         self._run.show_progress()

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from PySide6.QtCore import QPointF, QRect, QRectF, QSize, Qt
+from PySide6.QtCore import QPointF, QRect, QRectF, QSize, Qt, Slot
 from PySide6.QtGui import (
     QColor,
     QFont,
@@ -166,9 +166,11 @@ class RecipeEditor(Dressing, QPlainTextEdit):
         inside = self.contentsRect()
         self._numbers.setGeometry(inside.left(), inside.top(), self.numbers_width(), inside.height())
 
+    @Slot()
     def _on_lines_counted(self) -> None:
         self.setViewportMargins(self.numbers_width(), 0, 0, 0)
 
+    @Slot(QRect, int)
     def _on_scrolled(self, area: QRect, dy: int) -> None:
         if dy:
             self._numbers.scroll(0, dy)
@@ -340,6 +342,7 @@ class CostDialog(QDialog):
                 self.presets.setItem(i, k, item)
         self._show_take()
 
+    @Slot()
     def _show_take(self) -> None:
         planning, at = self._state.planning, self.presets.currentRow()
         self._take.setEnabled(at >= 0 and not self._state.run.is_active)
@@ -354,12 +357,14 @@ class CostDialog(QDialog):
             else "Counting the presets…"
         )
 
+    @Slot()
     def _on_take(self) -> None:
         rows, at = self._state.planning.presets, self.presets.currentRow()
         if 0 <= at < len(rows) and not self._state.run.is_active:
             take_preset(self._state, rows[at])
             self.tabs.show_panel("This recipe")
 
+    @Slot()
     def _on_copy(self) -> None:
         rows = [preset_row_cells(preset) for preset in self._state.planning.presets]
         QGuiApplication.clipboard().setText(csv_of_table(PRESET_COLUMNS, rows))
@@ -569,6 +574,7 @@ class CostBar(QWidget):
     def _dialog(self) -> CostDialog:
         return CostDialog(self._state, self.window())
 
+    @Slot()
     def _on_more(self) -> None:
         self._dialog.show()
         self._dialog.raise_()

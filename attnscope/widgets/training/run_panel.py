@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QMargins, Qt, Signal
+from PySide6.QtCore import QMargins, Qt, Signal, Slot
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
     QComboBox,
@@ -134,18 +134,22 @@ class RunPlaces(QWidget):
 
     # What the person wants
 
+    @Slot()
     def _on_data_typed(self) -> None:
         if self._data.text() != self._state.recipe.data_path:
             self._state.recipe.set_data_path(self._data.text())
 
+    @Slot()
     def _on_browse_data(self) -> None:
         path, _ = QFileDialog.getOpenFileName(self, "Data to train on", self._data.text())
         if path:
             self._state.recipe.set_data_path(path)
 
+    @Slot()
     def _on_browse_texts(self) -> None:
         self._browse_folder("Texts, all .txt files of a folder")
 
+    @Slot()
     def _on_browse_pictures(self) -> None:
         self._browse_folder("Pictures, a folder for each label")
 
@@ -154,15 +158,18 @@ class RunPlaces(QWidget):
         if folder:
             self._state.recipe.set_data_path(folder)
 
+    @Slot()
     def _on_out_typed(self) -> None:
         if self._out.text() != self._state.place.folder:
             self._state.place.choose(self._out.text())
 
+    @Slot()
     def _on_browse_out(self) -> None:
         folder = ask_new_folder(self, "Run folder", self._out.text() or self._state.place.fresh, "run")
         if folder:
             self._state.place.choose(folder)
 
+    @Slot(int)
     def _on_device_chosen(self, index: int) -> None:
         self._state.place.set_device(str(self._device.itemData(index)))
 
@@ -212,6 +219,7 @@ class LastRunButton(QPushButton):
         sweep, left_at = self._sweep.left if self._sweep.phase == "idle" else ("", 0.0)
         return (sweep, True) if left_at > _time_of(run) else (run, False)
 
+    @Slot()
     def _on_clicked(self) -> None:
         folder, is_sweep = self._found
         if folder and is_sweep:
@@ -374,6 +382,7 @@ class LongerDialog(QDialog):
         super().accept()
         self._state.lengthen(self.n_more.value())
 
+    @Slot()
     def _show_words(self) -> None:
         self._told.setText(longer_words(self._state.recipe.text, self._state.run.step, self.n_more.value()))
 
@@ -425,9 +434,11 @@ class RecipeRow(QWidget):
         """No other recipe is chosen while a run is in progress."""
         self._recipes.setEnabled(not self._state.run.is_active)
 
+    @Slot(int)
     def _on_recipe_chosen(self, index: int) -> None:
         self._open_recipe(str(self._recipes.itemData(index)))
 
+    @Slot()
     def _on_open_recipe(self) -> None:
         path, _ = QFileDialog.getOpenFileName(self, "Open recipe", "", _TOML)
         if path:
@@ -438,12 +449,14 @@ class RecipeRow(QWidget):
             self._state.open_recipe(path)
         self.show_recipe()
 
+    @Slot()
     def _on_save_recipe(self) -> None:
         path = ask_file(self, "Save recipe", self._state.recipe.path, _TOML)
         if path:
             with told_failures(self.failed, _RECIPE):
                 self._state.recipe.save(path)
 
+    @Slot()
     def _on_revert(self) -> None:
         with told_failures(self.failed, _RECIPE):
             self._state.recipe.revert()
@@ -653,6 +666,7 @@ class RunPanel(Dressed):
 
     # --- what the person wants --------------------------------------------------------------------
 
+    @Slot()
     def _on_start(self) -> None:
         if self._state.can_lengthen:
             dialog = LongerDialog(self._state, self)
@@ -661,20 +675,24 @@ class RunPanel(Dressed):
         else:
             self._state.start()
 
+    @Slot()
     def _on_hold(self) -> None:
         if self._state.run.status.can_resume:
             self._state.resume()
         else:
             self._state.pause()
 
+    @Slot()
     def _on_stop(self) -> None:
         self._state.stop()
 
+    @Slot()
     def _on_open_run(self) -> None:
         folder = ask_folder(self, "Open run", str(paths.runs_folder()))
         if folder:
             self._state.reading.open(folder)
 
+    @Slot()
     def _on_text_changed(self) -> None:
         self._state.recipe.edit(self._editor.toPlainText())
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QItemSelectionModel, QPoint, QRectF, Qt, QTimer, Signal
+from PySide6.QtCore import QItemSelectionModel, QPoint, QRectF, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QColor, QFont, QGuiApplication, QIcon, QKeyEvent, QPainter, QPixmap
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -193,6 +193,7 @@ class SweepDialog(QDialog):
         self.told.setText(text)
         self.told.set_role(role)
 
+    @Slot()
     def _show_sum(self) -> None:
         """How much is asked for, or what is wrong with it."""
         if self._state.is_active:
@@ -211,6 +212,7 @@ class SweepDialog(QDialog):
         self._tell(text, "" if recipe.can_run else "error")
         self.start_button.setEnabled(recipe.can_run)
 
+    @Slot()
     def _on_start(self) -> None:
         try:
             self._is_asked = True
@@ -218,6 +220,7 @@ class SweepDialog(QDialog):
         except UserError as error:
             self._tell(str(error), "error")
 
+    @Slot()
     def _on_browse(self) -> None:
         suggested = self.out.text().strip() or self._state.suggested.out
         folder = ask_new_folder(self, "Folder of the runs", suggested, "runs")
@@ -269,6 +272,7 @@ class SweepLine(QWidget):
         when(self, self._show, state.training.changed.status)
         self._show()
 
+    @Slot()
     def open_dialog(self) -> None:
         """Ask what to vary."""
         open_one(self.window(), SweepDialog, self._make_dialog)
@@ -572,6 +576,7 @@ class RunsPanel(QWidget):
     def _on_opened(self, folder: str) -> None:
         self._state.reading.open(folder)
 
+    @Slot()
     def _on_add(self) -> None:
         folder = ask_folder(self, "Add a run", str(paths.runs_folder()))
         if folder:
@@ -582,17 +587,20 @@ class RunsPanel(QWidget):
         self._told = None
         self._runs.add(folder)
 
+    @Slot()
     def _on_add_folder(self) -> None:
         folder = ask_folder(self, "Add a folder of runs", str(paths.runs_folder()))
         if folder:
             self._add(folder)
 
+    @Slot()
     def _on_export(self) -> None:
         path = ask_file(self, "Export the table of runs", "runs.csv", "CSV (*.csv)")
         if path:
             with told_failures(self.failed, "table of runs"):
                 self._runs.table.save(path)
 
+    @Slot(str, QPoint)
     def _on_menu(self, folder: str, place: QPoint) -> None:
         menu = QMenu(self, toolTipsVisible=True)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -610,5 +618,6 @@ class RunsPanel(QWidget):
         menu.addAction("Clear the list").triggered.connect(self._runs.clear)
         menu.popup(place)
 
+    @Slot()
     def _on_copy(self) -> None:
         QGuiApplication.clipboard().setText(csv_of_table(*self._runs.table.cells()))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, Qt, Signal, Slot
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QSlider, QSplitter, QToolButton, QWidget
 
 from attnscope.figures.style import MapStyle, query_words
@@ -87,14 +87,17 @@ class ReplayBar(Dressed):
             return "live"
         return "no checkpoints yet"
 
+    @Slot()
     def _on_play(self) -> None:
         self._replay.play()
 
+    @Slot(int)
     def _on_slider_moved(self, _action: int) -> None:
         place = self._slider.sliderPosition()
         if place != self._replay.slider_place:
             self._replay.go_to(place)
 
+    @Slot()
     def _on_open(self) -> None:
         checkpoint = self._replay.checkpoint
         if checkpoint is not None and self._open_checkpoint is not None:
@@ -263,20 +266,25 @@ class WatchPanel(QWidget):
 
     # --- what the person wants --------------------------------------------------------------------
 
+    @Slot(str)
     def _on_text_edited(self, text: str) -> None:
         self._watch.set_text(text)
 
+    @Slot(str)
     def _on_target_edited(self, text: str) -> None:
         self._watch.set_target(text)
 
+    @Slot(object)
     def _on_tab_clicked(self, button: QToolButton) -> None:
         for stack in STACKS:
             if self._tabs[stack] is button:
                 self._watch.choose_stack(stack)
 
+    @Slot(object, bool)
     def _on_head_selected(self, head: HeadRef, _is_additive: bool) -> None:
         self._watch.choose_head(head)
 
+    @Slot(int, int, float)
     def _on_cell_hovered(self, query: int, key: int, weight: float) -> None:
         head_map = self._watch.head_map
         if head_map is None:
@@ -286,6 +294,7 @@ class WatchPanel(QWidget):
         pieces = f"{read} → {head_map.keys[key].piece}"
         self.hover_text.emit(f"{head_map.head.label} · {pieces} · weight {weight:.4g}")
 
+    @Slot()
     def _on_left(self) -> None:
         self.hover_text.emit("")
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QMimeData, QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QByteArray, QMimeData, QObject, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QAction, QGuiApplication, QImage
 from PySide6.QtWidgets import QMessageBox, QProgressDialog, QWidget
 
@@ -173,6 +173,7 @@ class Handout(QObject):
         self._work = self._walk(path, progress)
         self._timer.start()
 
+    @Slot()
     def _go_on(self) -> None:
         made = why_not = ""
         try:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from PySide6.QtCore import QEvent, QFileSystemWatcher, QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QFileSystemWatcher, QObject, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
     QAction,
     QCloseEvent,
@@ -72,6 +72,7 @@ class SteadyFocus(QObject):
         if isinstance(application, QApplication):
             application.focusChanged.connect(self._on_focus_changed)
 
+    @Slot(QWidget, QWidget)
     def _on_focus_changed(self, old: QWidget | None, now: QWidget | None) -> None:
         if self._waiting is not None and now is self._waiting[1]:
             return
@@ -651,12 +652,14 @@ class MainWindow(QMainWindow):
         edit.setFocus()
         edit.selectAll()
 
+    @Slot(str, str)
     def _on_failed(self, subject: str, why: str) -> None:
         if why:
             self._session.notices.say(why, is_error=True, about=subject)
         else:
             self._session.notices.drop(subject)
 
+    @Slot(Qt.ColorScheme)
     def _on_system_theme_changed(self, _scheme: Qt.ColorScheme) -> None:
         if self.view.theme == "system":
             self._on_theme()

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from PySide6.QtCore import QObject, QRect, Qt, Signal
+from PySide6.QtCore import QObject, QRect, Qt, Signal, Slot
 from PySide6.QtGui import QAction, QCloseEvent, QGuiApplication
 from PySide6.QtWidgets import QMainWindow, QSplitter, QStackedWidget, QWidget
 
@@ -139,10 +139,12 @@ class Pages(QStackedWidget):
     def _show_style(self) -> None:
         self.training.set_style(map_style(self._view))
 
+    @Slot(str)
     def _on_merges_wanted(self, word: str) -> None:
         self.show_lab("Merges replayed")
         self._merges.show_word(word)
 
+    @Slot(str)
     def _on_page_wanted(self, name: str) -> None:
         self._view.show_page(page_named(name) or self._view.page)
 

@@ -3,7 +3,7 @@
 It is not modal: a download goes on when it is closed, and the model that is open stays open.
 """
 
-from PySide6.QtCore import QModelIndex, QSize, Qt, Signal
+from PySide6.QtCore import QModelIndex, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QFont, QKeyEvent
 from PySide6.QtWidgets import (
     QDialog,
@@ -296,11 +296,13 @@ class ShelfDialog(QDialog):
             self.progress.set_full_text(plain_text(f"{name}: {state.progress}"))
         self._show_download()
 
+    @Slot(str)
     def _on_cleared(self, text: str) -> None:
         """The button in the field empties it without an edit."""
         if not text:
             self._state.look_for("")
 
+    @Slot()
     def _on_main(self) -> None:
         chosen = self._state.row
         match self._state.step:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QLockFile, QMimeData, QObject, QThreadPool, QTimer
+from PySide6.QtCore import QLockFile, QMimeData, QObject, QThreadPool, QTimer, Slot
 from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import QApplication, QDialog, QMainWindow, QMenu, QWidget
 
@@ -94,6 +94,7 @@ class Autosave(QObject):
         if self._lock.isLocked() and not self._timer.isActive():
             self._timer.start()
 
+    @Slot()
     def save_now(self) -> None:
         """Write what changed, on another thread."""
         content = self._content()
