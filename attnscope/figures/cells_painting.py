@@ -21,7 +21,7 @@ from attnscope.figures.raster import (
     paint_vector_cells,
     pixel_words,
 )
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, plain_piece, text_width, type_px
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, drawn_piece, font, text_width, type_px
 from attnscope.records.charts import CellMap
 
 _MAX_NAME_PX, _LONGEST_NAME_PX = 72.0, 200.0
@@ -149,7 +149,7 @@ def _words_of(shown: CellMap, palette: Palette) -> NDArray[np.uint32]:
 
 
 def _names_px(names: tuple[str, ...], most: float = _MAX_NAME_PX) -> float:
-    return min(most, max((text_width(plain_piece(name)) for name in names), default=0.0)) + _GAP_PX
+    return min(most, max((text_width(drawn_piece(name)) for name in names), default=0.0)) + _GAP_PX
 
 
 def _paint_title(painter: QPainter, rect: QRectF, shown: CellMap, palette: Palette) -> None:
@@ -186,14 +186,14 @@ def _paint_names(
     room = max(cells.left() - rect.left() - _GAP_PX - type_px(16) + 1, 0.0)
     for i in _thinned(layout.n_rows, cells.height(), high):
         box = layout.cell(i, 0)
-        name = metrics.elidedText(plain_piece(shown.row_name(i)), Qt.TextElideMode.ElideMiddle, room)
+        name = metrics.elidedText(drawn_piece(shown.row_name(i)), Qt.TextElideMode.ElideMiddle, room)
         place = QRectF(rect.left(), box.center().y() - high / 2, cells.left() - rect.left() - _GAP_PX, high)
         painter.drawText(place, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, name)
     widest = _names_px(tuple(shown.column_name(j) for j in range(layout.n_columns)))
     for j in _thinned(layout.n_columns, cells.width(), widest - _GAP_PX + 3):
         box = layout.cell(0, j)
         place = QRectF(box.center().x() - widest, cells.top() - high - 4, 2 * widest, high)
-        name = metrics.elidedText(plain_piece(shown.column_name(j)), Qt.TextElideMode.ElideMiddle, widest)
+        name = metrics.elidedText(drawn_piece(shown.column_name(j)), Qt.TextElideMode.ElideMiddle, widest)
         painter.drawText(place, Qt.AlignmentFlag.AlignCenter, name)
 
 

@@ -16,7 +16,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QPolygonF
 from attnscope.counting import power_text
 from attnscope.figures.colours import Palette, argb, lut_argb, series_colour
 from attnscope.figures.raster import image_from_words
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, plain_piece, text_width, type_px
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, drawn_piece, font, text_width, type_px
 from attnscope.records.charts import Chart, ChartField, Series
 
 MAX_TICKS = 12
@@ -268,7 +268,7 @@ def thin(xs: NDArray[np.float64], ys: NDArray[np.float64], n_columns: int) -> tu
 
 
 def _name(series: Series) -> str:
-    return plain_piece(series.name)
+    return drawn_piece(series.name)
 
 
 def _log(ys: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -509,7 +509,7 @@ def paint_labels(
     taken = [QRectF(x - _RADIUS_PX, y - _RADIUS_PX, side, side) for x, y in _finite(px, py)]
     taken += [QRectF(x - 1, y - 1, 2, 2) for line in lines for x, y in _finite(*_filled(*line))]
     for x, y, label in zip(px.tolist(), py.tolist(), labels, strict=True):
-        text = plain_piece(label)
+        text = drawn_piece(label)
         width = text_width(text) + 2
         gap = _RADIUS_PX + 2
         lefts = (x + gap, x - gap - width)

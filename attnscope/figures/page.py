@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal, TypedDict
 
 from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QColor, QFontDatabase, QPainter
+from PySide6.QtGui import QColor, QFontDatabase, QPaintEngine, QPainter
 
 from attnscope.errors import UserError
 from attnscope.figures.colours import COLOUR_MAPS, LIGHT, Palette
@@ -208,7 +208,8 @@ def paint_figure(painter: QPainter, spec: FigureSpec, *, palette: Palette = LIGH
     """Draw the figure in layout pixels (96 to the inch) from the painter's origin."""
     painter.save()
     painter.scale(spec.type_scale, spec.type_scale)
-    with paper_type(spec.style.font):
+    is_text = painter.paintEngine().type() == QPaintEngine.Type.SVG
+    with paper_type(spec.style.font, is_of_reader=is_text):
         _paint_page(painter, spec, palette)
     painter.restore()
 

@@ -5,6 +5,7 @@ that belongs to type is at this moment, and `paper_type` puts it back to 1 while
 
 Control characters, bidirectional overrides, zero-width characters and characters that XML forbids
 are shown as their code point, for instance `‹U+202E›`. The result is valid XML text once escaped.
+In a token's label so is a letter that no font of this machine has, where others are told by a box each.
 """
 
 import re
@@ -66,6 +67,7 @@ class _Type:
 
     factor = 1.0
     family = ""
+    is_of_reader = False
 
 
 def set_type_factor(factor: float) -> None:
@@ -79,24 +81,27 @@ def type_px(length_px: float) -> float:
 
 
 @contextmanager
-def type_at(factor: float, family: str = "") -> Iterator[None]:
-    """Type `factor` times as large as on paper within the `with`, whatever it is elsewhere."""
-    before = _Type.factor, _Type.family
-    _Type.factor, _Type.family = factor, family
+def type_at(factor: float, family: str = "", *, is_of_reader: bool = False) -> Iterator[None]:
+    """Type `factor` times as large as on paper within the `with`, whatever it is elsewhere.
+
+    Where it `is_of_reader`, as in a file that keeps its texts, letters stay that no font here has.
+    """
+    before = type_key()
+    _Type.factor, _Type.family, _Type.is_of_reader = factor, family, is_of_reader
     try:
         yield
     finally:
-        _Type.factor, _Type.family = before
+        _Type.factor, _Type.family, _Type.is_of_reader = before
 
 
-def paper_type(family: str = "") -> AbstractContextManager[None]:
-    """Type as it is on paper within the `with`, whatever the screen shows."""
-    return type_at(1.0, family)
+def paper_type(family: str = "", *, is_of_reader: bool = False) -> AbstractContextManager[None]:
+    """Type as it is on paper within the `with`, whatever the screen shows; see `type_at`."""
+    return type_at(1.0, family, is_of_reader=is_of_reader)
 
 
-def type_key() -> tuple[float, str]:
-    """What the widths of texts depend on at this moment, for whoever remembers some."""
-    return _Type.factor, _Type.family
+def type_key() -> tuple[float, str, bool]:
+    """What labels and their widths depend on at this moment, for whoever remembers some."""
+    return _Type.factor, _Type.family, _Type.is_of_reader
 
 
 def font(size_px: int = SMALL_PX, *, is_bold: bool = False, is_italic: bool = False) -> QFont:
@@ -186,6 +191,22 @@ def plain_piece(piece: str, *, max_characters: int = MAX_CHARACTERS) -> str:
     if unicodedata.combining(text[0]):
         text = "◌" + text
     return shorten(text, max_characters)
+
+
+def drawn_piece(piece: str, *, max_characters: int = MAX_CHARACTERS) -> str:
+    """`plain_piece` as it can be read here: a letter that no font of this machine has is its code point."""
+    text = plain_piece(piece, max_characters=max_characters)
+    if text.isascii() or _Type.is_of_reader:
+        return text
+    drawn = (c if _has_glyph(c, _Type.family) else f"‹U+{ord(c):04X}›" for c in text)
+    return shorten("".join(drawn), max_characters)
+
+
+@lru_cache(maxsize=4096)
+def _has_glyph(character: str, family: str) -> bool:
+    is_by_itself = unicodedata.category(character)[0] not in "MC"  # marks and joiners are drawn with others
+    face = QFontMetricsF(_font(SMALL_PX, False, False, family))
+    return face.inFontUcs4(ord(character)) if is_by_itself else True
 
 
 def plain_text(text: str) -> str:

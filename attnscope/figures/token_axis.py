@@ -14,7 +14,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QPolygonF
 
 from attnscope.figures.colours import Palette
-from attnscope.figures.style import SMALL_PX, MapStyle, Turn, font, plain_piece, plain_text, type_key, type_px
+from attnscope.figures.style import SMALL_PX, MapStyle, Turn, drawn_piece, font, plain_text, type_key, type_px
 from attnscope.records.tokens import UNKNOWN_PIECES, Token
 from attnscope.shapes import outline
 
@@ -62,11 +62,11 @@ def label_width(token: Token) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _label_width(label: str, is_special: bool, _type: tuple[float, str]) -> float:
+def _label_width(label: str, is_special: bool, _type: object) -> float:
     if outline(label) is not None:
         return type_px(AXIS_LINE_PX)
     metrics = QFontMetricsF(font(SMALL_PX, is_italic=is_special))
-    return min(float(metrics.horizontalAdvance(plain_piece(label))), type_px(_MAX_LABEL_PX))
+    return min(float(metrics.horizontalAdvance(drawn_piece(label))), type_px(_MAX_LABEL_PX))
 
 
 def axis_names(queries: tuple[Token, ...], style: MapStyle) -> tuple[str, str]:
@@ -96,7 +96,7 @@ class _Same:
 
 
 @lru_cache(maxsize=32)
-def _widest(same: _Same, _type: tuple[float, str]) -> float:
+def _widest(same: _Same, _type: object) -> float:
     """`widest`, worked out once for each text and size of type: every repaint asks for it."""
     tokens = same.tokens
     shown = tokens if len(tokens) <= 400 else sorted(tokens, key=lambda t: -len(t.label))[:60]
@@ -109,7 +109,7 @@ def side_by_side(tokens: tuple[Token, ...]) -> float:
 
 
 @lru_cache(maxsize=32)
-def _side_by_side(same: _Same, _type: tuple[float, str]) -> float:
+def _side_by_side(same: _Same, _type: object) -> float:
     tokens = same.tokens
     if len(tokens) > 400:
         return widest(tokens) + _CLEAR_PX
@@ -247,10 +247,10 @@ def _paint_label(
 
 
 @lru_cache(maxsize=4096)
-def _fitted(piece: str, is_special: bool, room: float, _type: tuple[float, str]) -> tuple[str, float, float]:
+def _fitted(piece: str, is_special: bool, room: float, _type: object) -> tuple[str, float, float]:
     """A label cut to its room, its width, and how far its baseline is under its middle."""
     metrics = QFontMetricsF(font(SMALL_PX, is_italic=is_special))
-    text = metrics.elidedText(plain_piece(piece), Qt.TextElideMode.ElideMiddle, room + 1)
+    text = metrics.elidedText(drawn_piece(piece), Qt.TextElideMode.ElideMiddle, room + 1)
     width = min(float(metrics.horizontalAdvance(text)), room)
     return text, width, (metrics.ascent() - metrics.descent()) / 2
 

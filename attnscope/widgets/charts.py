@@ -19,7 +19,7 @@ from attnscope.figures.chart_painting import (
     words_apart,
 )
 from attnscope.figures.colours import series_colour
-from attnscope.figures.style import SMALL_PX, font, plain_piece, type_px
+from attnscope.figures.style import SMALL_PX, drawn_piece, font, type_px
 from attnscope.records.charts import Chart, Series
 from attnscope.records.maps import PositionTable
 from attnscope.widgets.form_parts import column, row
@@ -84,7 +84,7 @@ class LabPlot(LinePlot):
         left, right = self._x_range or view.viewRange()[0]
         room = 0.02 * (right - left)
         is_geometric = self._chart.is_geometric
-        names = () if is_geometric else tuple(map(plain_piece, self._chart.x_names))
+        names = () if is_geometric else tuple(map(drawn_piece, self._chart.x_names))
         step = view.width() / (right - left + 2 * room) if right > left else 0.0
         n_lines = name_lines(names, step)
         self._make_room(names, n_lines)

@@ -19,7 +19,16 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, isolated, plain_piece, text_width, type_px
+from attnscope.figures.style import (
+    NORMAL_PX,
+    SMALL_PX,
+    drawn_piece,
+    font,
+    isolated,
+    plain_piece,
+    text_width,
+    type_px,
+)
 from attnscope.records.tokens import UNKNOWN_PIECES, Token
 from attnscope.viewmodels.view_state import NO_HIGHLIGHT, Highlight
 from attnscope.widgets.labels import Telling
@@ -62,9 +71,9 @@ def place_chips(
     chip_px = round(type_px(CHIP_PX))
     top = (round(type_px(ROW_PX)) - chip_px) / 2
     for k, token in enumerate(tokens):
-        text = plain_piece(typed_letters(token, typed) or token.piece)
+        text = drawn_piece(typed_letters(token, typed) or token.piece)
         width = max(text_width(text, NORMAL_PX) + 2 * PAD_PX, 16.0)
-        answer = plain_piece(answers[k]) if k in answers else ""
+        answer = drawn_piece(answers[k]) if k in answers else ""
         if answer:
             width = max(width, text_width(answer, SMALL_PX) + GAP_PX)
         if x > 0 and not token.joins_previous:

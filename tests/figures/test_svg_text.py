@@ -1,13 +1,14 @@
 """Texts of an SVG that other programs read: families, directions, spaces between words (F28, F29)."""
 
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 from figure_samples import head_map, spec, tokens
 from PySide6.QtGui import QFont, QFontInfo, QFontMetricsF
 
-from attnscope.figures import is_right_to_left, mended_texts, render
+from attnscope.figures import drawn_piece, is_right_to_left, mended_texts, render
 
 pytestmark = pytest.mark.qt
 PLAIN = '<text fill="#000" x="12" y="3" font-family="Noto Sans" font-size="20" font-weight="400">{}</text>'
@@ -99,3 +100,17 @@ def test_that_every_script_is_text_in_the_figure_and_nothing_hidden_reaches_it()
 
 def test_that_emoji_stay_text(qapp) -> None:
     assert mended_texts(PLAIN.format("😀")).startswith("<text ")
+
+
+def test_that_letters_no_font_has_are_told_apart_where_they_are_drawn(qapp) -> None:
+    """Khitan letters: where no font has them, each would be the same box. An SVG keeps them as text."""
+    one, other = "\U00018b00", "\U00018b01"
+    figures = [
+        spec("head", maps=(replace(head_map(1, 1), queries=tokens("a"), keys=tokens(letter)),))
+        for letter in (one, other)
+    ]
+    assert render(figures[0], "png") != render(figures[1], "png")
+    assert drawn_piece(one) in (one, "‹U+18B00›")
+    assert drawn_piece(f"é{one}") in (f"é{one}", "é‹U+18B00›")
+    assert drawn_piece("e\u0301👩\ufe0f") in ("e\u0301👩\ufe0f", "e\u0301‹U+1F469›\ufe0f")
+    assert one in render(figures[0], "svg").decode()

@@ -5,7 +5,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication
 from session_samples import tokens
 
-from attnscope.figures import DARK
+from attnscope.figures import DARK, drawn_piece
 from attnscope.records import Token
 from attnscope.viewmodels import Highlight
 from attnscope.widgets import ANSWER_PX, ROW_PX, TokenStrip, apply_theme, place_chips
@@ -37,6 +37,13 @@ def test_that_a_continued_word_is_joined(qapp):
     assert chips[0].joins_next
     assert chips[1].rect.left() == chips[0].rect.right()
     assert chips[2].rect.left() > chips[1].rect.right()
+
+
+def test_that_a_letter_no_font_has_is_told_by_its_code_point(qapp):
+    pieces = "\U00018b00", "\U00018b01"
+    chips, _n_rows = place_chips(tuple(Token(id=k, piece=piece) for k, piece in enumerate(pieces)), 400)
+    assert [chip.text for chip in chips] == [drawn_piece(piece) for piece in pieces]
+    assert chips[0].text in (pieces[0], "‹U+18B00›")
 
 
 def test_that_long_texts_get_more_rows_and_chips_stay_inside(qapp):

@@ -12,7 +12,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec
-from attnscope.figures.style import SMALL_PX, font, isolated, plain_piece, text_width, type_px, wrapped
+from attnscope.figures.style import SMALL_PX, drawn_piece, font, isolated, text_width, type_px, wrapped
 from attnscope.figures.token_axis import AXIS_LINE_PX, label_font, label_width
 from attnscope.figures.words_and_numbers import change_words, exact_number_text, quoted, safe_cell
 from attnscope.records.causes import AttentionGraph
@@ -114,7 +114,7 @@ def natural_graph_height(graph: AttentionGraph) -> float:
 
 def row_words(row: GraphRow) -> str:
     """What stands at the left of a row."""
-    return row.title if row.token is None else isolated(plain_piece(row.token.label))
+    return row.title if row.token is None else isolated(drawn_piece(row.token.label))
 
 
 def has_target(graph: AttentionGraph) -> bool:

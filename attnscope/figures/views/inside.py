@@ -22,6 +22,7 @@ from attnscope.figures.style import (
     LARGE_PX,
     NORMAL_PX,
     SMALL_PX,
+    drawn_piece,
     font,
     isolated,
     plain_piece,
@@ -350,7 +351,7 @@ def _paint_words(
 def _query_title(inside: HeadInside, room: float) -> str:
     """The stack and the query; of one that writes, what is written where both have no room."""
     token, words = inside.query_token, title_words(inside)
-    name = isolated(plain_piece(token.label))
+    name = isolated(drawn_piece(token.label))
     if not token.read:
         return f"{words} {name}"
     whole = f"{words}, {query_words(token)}"
@@ -409,7 +410,7 @@ def _paint_query(painter: QPainter, layout: InsideLayout, inside: HeadInside, pa
     paint_bars(painter, place, pooled(inside.q[None], column.n_cells)[0], palette)
     baseline = place.center().y() + type_px(4)
     end = layout.rect.left() + layout.label_width
-    words = f"q  {isolated(plain_piece(inside.query_token.label))}"
+    words = f"q  {isolated(drawn_piece(inside.query_token.label))}"
     words = words if text_width(words) <= layout.label_width else "q"
     _write(painter, words, end - text_width(words), baseline, layout.label_width, palette.accent, SMALL_PX)
     scale = layout.column("products")

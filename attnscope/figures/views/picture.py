@@ -25,6 +25,7 @@ from attnscope.figures.style import (
     NORMAL_PX,
     SMALL_PX,
     MapStyle,
+    drawn_piece,
     font,
     plain_piece,
     text_width,
@@ -163,7 +164,7 @@ def paint_picture(
     """
     if head_map.weights.shape != (picture.n_tokens, picture.n_tokens) or not 0 <= query < picture.n_tokens:
         raise ValueError(f"a map {head_map.weights.shape} and query {query} for {picture.n_tokens} tokens")
-    names = tuple(plain_piece(token.piece) for token in head_map.queries[: picture.n_first])
+    names = tuple(drawn_piece(token.piece) for token in head_map.queries[: picture.n_first])
     weights = head_map.weights[query]
     layout = picture_layout(rect, picture, names, has_bar=style.has_bar)
     painter.save()

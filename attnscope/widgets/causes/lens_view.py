@@ -6,7 +6,7 @@ from PySide6.QtCore import QPointF, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, isolated, plain_piece, type_px
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, drawn_piece, font, isolated, type_px
 from attnscope.records.causes import LensTable
 from attnscope.viewmodels.causes.across_layers import (
     LENS_COLOURS,
@@ -91,7 +91,7 @@ class TokenTable(Telling, Dressed):
     def write(self, painter: QPainter, place: QRect, piece: str, side: Qt.AlignmentFlag) -> None:
         """A token's text as far as there is room."""
         metrics = QFontMetricsF(painter.font())
-        text = metrics.elidedText(plain_piece(piece), Qt.TextElideMode.ElideRight, place.width())
+        text = metrics.elidedText(drawn_piece(piece), Qt.TextElideMode.ElideRight, place.width())
         painter.drawText(place, Qt.AlignmentFlag.AlignVCenter | side, isolated(text))
 
     def _column_px(self) -> float:

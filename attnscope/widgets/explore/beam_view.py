@@ -8,7 +8,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent, QPainter, QPainter
 from PySide6.QtWidgets import QSizePolicy
 
 from attnscope.counting import fixed
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, isolated, plain_piece, text_width, type_px
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, drawn_piece, font, isolated, text_width, type_px
 from attnscope.records.outputs import BeamNode, BeamTree
 from attnscope.widgets.labels import Telling
 from attnscope.widgets.theme import Dressed
@@ -169,7 +169,7 @@ class BeamView(Telling, Dressed):
                 painter.drawRoundedRect(rect.adjusted(2.5, 2.5, -2.5, -2.5), 3, 3)
         type_ = font(NORMAL_PX, is_bold=not is_dropped)
         text = QFontMetricsF(type_).elidedText(
-            plain_piece(node.node.token.piece), Qt.TextElideMode.ElideMiddle, rect.width() - 8
+            drawn_piece(node.node.token.piece), Qt.TextElideMode.ElideMiddle, rect.width() - 8
         )
         ink = palette.accent_text if is_chosen else palette.muted if is_dropped else palette.text
         upper, lower = QRectF(rect), QRectF(rect)
@@ -198,4 +198,4 @@ class BeamView(Telling, Dressed):
 
 def _piece_width(node: PlacedNode) -> float:
     is_bold = node.kind != "dropped"
-    return text_width(plain_piece(node.node.token.piece), NORMAL_PX, is_bold=is_bold)
+    return text_width(drawn_piece(node.node.token.piece), NORMAL_PX, is_bold=is_bold)

@@ -32,6 +32,7 @@ from attnscope.figures.colours import contrast, lut
 from attnscope.figures.style import (
     NORMAL_PX,
     SMALL_PX,
+    drawn_piece,
     font,
     isolated,
     plain_piece,
@@ -483,7 +484,7 @@ class AlternativeTable(Dressed):
             row.chance == 0,
         )
         type_ = font(NORMAL_PX, is_bold=is_written)
-        text = plain_piece(name)
+        text = drawn_piece(name)
         text = QFontMetricsF(type_).elidedText(text, Qt.TextElideMode.ElideMiddle, n_piece)
         middle = Qt.AlignmentFlag.AlignVCenter
         painter.setFont(type_)

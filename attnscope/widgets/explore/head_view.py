@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QWidget
 
 from attnscope.figures.map_painting import MapLayout, map_layout, paint_head_map, paint_readout
 from attnscope.figures.raster import ImageCache
-from attnscope.figures.style import MapStyle, plain_piece, type_at, type_px
+from attnscope.figures.style import MapStyle, drawn_piece, type_at, type_px
 from attnscope.figures.token_axis import AXIS_LINE_PX, PAD_PX, axis_names
 from attnscope.figures.views.head import paint_gold
 from attnscope.figures.views.lines import (
@@ -240,7 +240,7 @@ class PictureView(MapWidget):
         if shown is None:
             return None
         picture, head_map = shown
-        names = tuple(plain_piece(token.piece) for token in head_map.queries[: picture.n_first])
+        names = tuple(drawn_piece(token.piece) for token in head_map.queries[: picture.n_first])
         return picture_layout(QRectF(self.rect()), picture, names, has_bar=self._style.has_bar)
 
     @property

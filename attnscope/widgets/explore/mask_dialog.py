@@ -34,7 +34,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.figures.style import SMALL_PX, font, isolated, plain_piece, plain_text, text_width, type_px
+from attnscope.figures.style import SMALL_PX, drawn_piece, font, isolated, plain_text, text_width, type_px
 from attnscope.viewmodels.session.changes import stack_to_mask
 from attnscope.viewmodels.session.masking import GRAPHS, PRESETS, Cell, Graph, MaskState, Preset, graph_text
 from attnscope.viewmodels.session.state import Session
@@ -75,7 +75,7 @@ class MaskGrid(Dressed):
 
     def show_state(self) -> None:
         self._cells = self._state.cells
-        names = tuple(plain_piece(token.piece, max_characters=_LONGEST) for token in self._state.tokens)
+        names = tuple(drawn_piece(token.piece, max_characters=_LONGEST) for token in self._state.tokens)
         if names != self._names:
             self._names, self._cursor, self._hovered = names, (0, 0), None
             self._measure()

@@ -19,9 +19,9 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.style import (
     NORMAL_PX,
     SMALL_PX,
+    drawn_piece,
     font,
     isolated,
-    plain_piece,
     plain_text,
     type_key,
     type_px,
@@ -126,7 +126,7 @@ class CandidateTable(Dressed):
 def _paint_piece(painter: QPainter, place: QRectF, row: CandidateRow, palette: Palette) -> None:
     place = QRectF(place.x(), place.y(), place.width(), type_px(_ROW_PX))
     type_ = font(NORMAL_PX)
-    text = plain_piece(row.name or row.token.piece)
+    text = drawn_piece(row.name or row.token.piece)
     text = QFontMetricsF(type_).elidedText(text, Qt.TextElideMode.ElideMiddle, place.width())
     painter.setFont(type_)
     painter.setPen(QColor(palette.muted if row.token.is_special else palette.text))

@@ -27,7 +27,7 @@ from attnscope.counting import short_number
 from attnscope.figures.chart_painting import paint_chart
 from attnscope.figures.charts import csv_of_pairs, json_of_weights, weights_charts
 from attnscope.figures.spec import Caption, FigureSpec
-from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, isolated, plain_piece, type_px
+from attnscope.figures.style import NORMAL_PX, SMALL_PX, drawn_piece, font, isolated, plain_piece, type_px
 from attnscope.figures.views.curves import CurvesFigure
 from attnscope.files import replace_file
 from attnscope.outside import json_text
@@ -306,7 +306,7 @@ class PairTable(Telling, Dressed):
     def _write(self, painter: QPainter, place: QRectF, token: Token) -> None:
         painter.setPen(QColor(self.theme.muted if token.is_special else self.theme.text))
         metrics = QFontMetricsF(painter.font())
-        text = metrics.elidedText(plain_piece(token.piece), Qt.TextElideMode.ElideMiddle, place.width())
+        text = metrics.elidedText(drawn_piece(token.piece), Qt.TextElideMode.ElideMiddle, place.width())
         painter.drawText(place, Qt.AlignmentFlag.AlignVCenter, isolated(text))
 
     def _words(self, pair: TokenPair) -> str:
