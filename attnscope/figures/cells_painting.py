@@ -69,7 +69,7 @@ def layout_cells(rect: QRectF, shown: CellMap) -> CellLayout:
     height = max(20.0, rect.height() - top - bottom)
     spare = rect.width() - n_columns * max(height / n_rows, type_px(_WIDE_PX)) - type_px(16) - _GAP_PX - 4
     names = tuple(shown.row_name(i) for i in range(n_rows))
-    left = _names_px(names, max(_MAX_NAME_PX, min(spare, _LONGEST_NAME_PX))) + type_px(16)
+    left = _names_px(names, max(type_px(_MAX_NAME_PX), min(spare, _LONGEST_NAME_PX))) + type_px(16)
     width = max(20.0, rect.width() - left - 4)
     side = min(width / n_columns, height / n_rows)
     tall = min(height / n_rows, side * (1.0 if n_columns < 2 * n_rows else 3.0))
@@ -148,14 +148,15 @@ def _words_of(shown: CellMap, palette: Palette) -> NDArray[np.uint32]:
     return np.concatenate([kinds, lut_argb(name)])
 
 
-def _names_px(names: tuple[str, ...], most: float = _MAX_NAME_PX) -> float:
+def _names_px(names: tuple[str, ...], most: float) -> float:
     return min(most, max((text_width(drawn_piece(name)) for name in names), default=0.0)) + _GAP_PX
 
 
 def _paint_title(painter: QPainter, rect: QRectF, shown: CellMap, palette: Palette) -> None:
     painter.setFont(font(NORMAL_PX, is_bold=True))
     painter.setPen(QColor(palette.text))
-    painter.drawText(QPointF(rect.left(), rect.top() + type_px(13)), shown.title)
+    title = painter.fontMetrics().elidedText(shown.title, Qt.TextElideMode.ElideRight, int(rect.width()))
+    painter.drawText(QPointF(rect.left(), rect.top() + type_px(13)), title)
     used = text_width(shown.title, NORMAL_PX, is_bold=True) + 8
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
@@ -172,15 +173,17 @@ def _paint_names(
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
     metrics = QFontMetricsF(font(SMALL_PX))
-    above = QRectF(cells.left(), cells.top() - 2 * high - 6, max(cells.width(), 60.0), high)
-    painter.drawText(
-        above, Qt.AlignmentFlag.AlignLeft, shown.column_title[:1].upper() + shown.column_title[1:]
-    )
+    across, down = (name[:1].upper() + name[1:] for name in (shown.column_title, shown.row_title))
+    above = QRectF(cells.left(), cells.top() - 2 * high - 6, rect.right() - cells.left(), high)
+    across = metrics.elidedText(across, Qt.TextElideMode.ElideRight, above.width())
+    painter.drawText(above, Qt.AlignmentFlag.AlignLeft, across)
+    room = min(max(text_width(down) + 2, cells.height()), rect.height() - type_px(18))
     painter.save()
-    painter.translate(rect.left() + high, cells.center().y())
+    painter.translate(rect.left() + high, min(cells.center().y(), rect.bottom() - room / 2))
     painter.rotate(-90)
-    side = QRectF(-max(cells.height(), 60.0) / 2, -high, max(cells.height(), 60.0), high)
-    painter.drawText(side, Qt.AlignmentFlag.AlignCenter, shown.row_title[:1].upper() + shown.row_title[1:])
+    side = QRectF(-room / 2, -high, room, high)
+    down = metrics.elidedText(down, Qt.TextElideMode.ElideRight, room)
+    painter.drawText(side, Qt.AlignmentFlag.AlignCenter, down)
     painter.restore()
     painter.setPen(QColor(palette.text))
     room = max(cells.left() - rect.left() - _GAP_PX - type_px(16) + 1, 0.0)
@@ -189,7 +192,8 @@ def _paint_names(
         name = metrics.elidedText(drawn_piece(shown.row_name(i)), Qt.TextElideMode.ElideMiddle, room)
         place = QRectF(rect.left(), box.center().y() - high / 2, cells.left() - rect.left() - _GAP_PX, high)
         painter.drawText(place, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, name)
-    widest = _names_px(tuple(shown.column_name(j) for j in range(layout.n_columns)))
+    names = tuple(shown.column_name(j) for j in range(layout.n_columns))
+    widest = _names_px(names, type_px(_MAX_NAME_PX))
     for j in _thinned(layout.n_columns, cells.width(), widest - _GAP_PX + 3):
         box = layout.cell(0, j)
         place = QRectF(box.center().x() - widest, cells.top() - high - 4, 2 * widest, high)

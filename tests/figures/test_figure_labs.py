@@ -7,8 +7,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from figure_samples import lab_cells, lab_charts, spec
-from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtCore import QBuffer, QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
+from PySide6.QtSvg import QSvgGenerator
 
 from attnscope.figures import (
     DARK,
@@ -23,6 +24,7 @@ from attnscope.figures import (
     render,
     table_cells,
     text_width,
+    type_at,
     words_apart,
 )
 from attnscope.figures.views import picture_places, row_sizes
@@ -78,6 +80,31 @@ def test_that_names_beside_rows_are_whole_and_numbers_stand_in_cells_where_there
     with QPainter(image) as painter:
         layout = paint_cells(painter, RECT, narrow, palette=LIGHT)
     assert layout.cells.width() > 180  # the cells come first
+
+
+def test_that_a_low_map_in_large_type_says_all_it_is_called() -> None:
+    """As the lab BLEU on a projector: two of its four rows have room for their names, and these are whole."""
+    rows, columns = ("1 word", "2 words", "3 words", "4 words"), tuple(map(str, range(12)))
+    shown = CellMap(title="A map", values=np.ones((4, 12)), rows=rows, columns=columns, row_title="n-gram of")
+    long = "A title too long for so narrow a map"
+    narrow = replace(shown, title=long, values=np.ones((4, 1)), columns=("0",))
+    buffer, image = QBuffer(), blank(LIGHT).scaled(800, 190)
+    buffer.open(QBuffer.OpenModeFlag.WriteOnly)
+    generator = QSvgGenerator()
+    generator.setOutputDevice(buffer)
+    with type_at(1.86):
+        with QPainter(generator) as painter:
+            paint_cells(painter, QRectF(0, 0, 800, 190), shown, palette=LIGHT)
+            paint_cells(painter, QRectF(0, 200, 130, 190), narrow, palette=LIGHT)
+        with QPainter(image) as painter:
+            paint_cells(painter, QRectF(0, 0, 800, 190), replace(shown, title=""), palette=LIGHT)
+        length = text_width("N-gram of")
+    said = {text.strip() for text in ElementTree.fromstring(buffer.data().data()).itertext()}
+    assert {"1 word", "3 words", "N-gram of"} <= said
+    assert any(text.startswith("A ti") and text.endswith("…") for text in said)
+    assert long not in said
+    ink = [y for y in range(190) if any(image.pixel(x, y) != image.pixel(0, 0) for x in range(20))]
+    assert ink[-1] - ink[0] > length - 4, "the name of the rows is cut off"
 
 
 def test_that_a_map_of_weights_says_what_its_colours_mean() -> None:
