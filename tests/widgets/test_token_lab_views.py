@@ -6,7 +6,7 @@ from PySide6.QtGui import QGuiApplication
 from session_samples import state_of, tokens
 from token_lab_samples import replay_of_ab, table
 
-from attnscope.figures import DARK
+from attnscope.figures import DARK, NORMAL_PX, text_width, type_at
 from attnscope.labs import LABS
 from attnscope.records import (
     FindPieces,
@@ -15,6 +15,7 @@ from attnscope.records import (
     ShowPiece,
     SplitsReplayed,
     StopWork,
+    TextSpelled,
     Token,
     TokenizerRow,
     TokenizersNews,
@@ -138,6 +139,24 @@ def test_that_a_vocabulary_is_searched_looked_into_and_copied(qtbot):
     qtbot.keyClicks(view.query, "b")
     qtbot.waitUntil(lambda: posted[-1].query == "b", timeout=2000)
     assert view.figure_spec() is not None
+
+
+def test_that_pieces_and_ids_of_a_vocabulary_can_be_read_in_large_type(qtbot):
+    """As while presenting at 1280×800."""
+    posted = []
+    states = state_of("labs", posted.append)
+    state, view = states.vocabulary, shown(qtbot, make_lab(LABS["Vocabulary"], states))
+    with type_at(1.82):
+        view.resize(1280, 700)
+        view.dress()
+        assert view.table.columnWidth(1) > text_width("␣unbelievable", NORMAL_PX)
+    tokens = tuple(Token(id=1000 + k, piece="x") for k in range(99))
+    state.handle(VocabularyShown(number=posted[-1].number, table=table()))
+    state.spell("x")
+    state.handle(TextSpelled(number=posted[-1].number, tokens=Tokens(text="x", tokens=tokens)))
+    view.resize(600, 700)
+    assert "1030" not in view.spelled.text()
+    assert "1030" in view.spelled.toolTip()
 
 
 def test_that_the_menu_of_a_token_leads_to_the_merges_of_its_whole_word(qtbot):

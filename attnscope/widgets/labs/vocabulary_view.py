@@ -14,7 +14,7 @@ from attnscope.records.charts import Chart, Series
 from attnscope.records.tokenizers import MAX_QUERY, PIECE_KINDS, PieceDetail, SortKey
 from attnscope.viewmodels.labs.tokenizers import MODES, VocabularyState
 from attnscope.widgets.form_parts import column, row, scrolled
-from attnscope.widgets.labels import PlainLabel, ground, named, tool_button, when
+from attnscope.widgets.labels import ElidedLabel, PlainLabel, ground, named, tool_button, when
 from attnscope.widgets.labs.cells_and_tables import TextTable, TextTableModel
 from attnscope.widgets.labs.lab_view import LabFoot
 from attnscope.widgets.theme import Dressed
@@ -44,7 +44,7 @@ class VocabularyView(Dressed):
         self.query, self.typed = named(QLineEdit(), "Search pieces"), named(QLineEdit(), "Text to spell")
         self.mode, self.kind = named(QComboBox(), "How to search"), named(QComboBox(), "Kind of piece")
         self.sentence = PlainLabel("", "name", wraps=True)
-        self.count, self.spelled = PlainLabel("", "hint"), PlainLabel("", "hint")
+        self.count, self.spelled = PlainLabel("", "hint"), ElidedLabel("", "hint")
         self._rows = TextTableModel(_COLUMNS, self._cells, left=frozenset({1, 2}))
         self.table = TextTable(self._rows, "Pieces")
         self.flow = ChipFlow("Tokens of the typed text")
@@ -67,7 +67,7 @@ class VocabularyView(Dressed):
         self._side.setFixedWidth(round(type_px(_SIDE_PX)))
         self._area.setFixedHeight(round(type_px(64)))
         self.table.fit_rows()
-        self.table.set_widths((80, 240, 110, 70, 110), stretched=1)
+        self.table.set_widths((56, 240, 100, 60, 72), stretched=1)
 
     def figure_spec(self) -> FigureSpec | None:
         """How many pieces there are of each length."""
@@ -170,7 +170,7 @@ class VocabularyView(Dressed):
         state = self.state
         tokens = state.spelled.tokens if state.spelled is not None else ()
         self.flow.show_tokens(tokens, unknown_id=state.unknown_id)
-        self.spelled.setText(plain_text(state.spelled_sentence))
+        self.spelled.set_full_text(plain_text(state.spelled_sentence))
 
     def _show_wish(self) -> None:
         state = self.state
