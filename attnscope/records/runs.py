@@ -216,7 +216,7 @@ class RunNews(Reply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLines:
-    """The losses of a run at display size: `steps` ascending, `values` in nats, both [n]."""
+    """The losses of a run: `steps` ascending, `values` in nats, both [n]."""
 
     steps: NDArray[np.float64]
     values: NDArray[np.float64]
@@ -234,9 +234,9 @@ class RunSummary:
     `name` is short and differs from the others'. `n_body` counts the parameters without embeddings, and is 0
     when unknown. Losses are in nats, over what `objective` says; `last_loss`, `best_loss` and `last_accuracy`
     are of held-out data, NaN without any. `n_tokens` were read in training, padding included; `flops` is what
-    that costs on paper; `seconds` is the time of the steps alone; each NaN when unknown. `training` is
-    smoothed by means of neighbouring steps where there were too many. `settings` are the values of the
-    recipe's keys that differ among the runs read together, as (key, value).
+    that costs on paper; `seconds` is the time of the steps alone; each NaN when unknown. `validation`
+    has every one of its held-out losses. `settings` are the values of the recipe's keys that differ among the
+    runs read together, as (key, value).
     """
 
     folder: str
@@ -252,7 +252,6 @@ class RunSummary:
     n_tokens: float
     flops: float
     seconds: float
-    training: RunLines
     validation: RunLines
     recipe: str
     settings: tuple[tuple[str, str], ...] = ()

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attnscope.counting import plural
 from attnscope.errors import LoadError, UserError
@@ -187,7 +186,6 @@ def _placed(event: TrainingEvent, paths: RunFolder) -> TrainingEvent:
 
 
 MAX_RUNS = 200
-_MAX_POINTS = 1000
 _SILENT_S = 600.0
 """A writer on another computer that has not written for so long is taken to have ended."""
 _EMBEDDINGS = ("token embedding", "position embeddings", "segment embedding")
@@ -296,7 +294,7 @@ class _Tally:
         self._reason: RunEnd | Literal[""] = ""
         """Why it is over; empty while it is not."""
         self._note = ""
-        self._steps: list[tuple[float, float, float, float]] = []  # step, loss, tokens, seconds
+        self._steps: list[tuple[float, float, float]] = []  # step, tokens, seconds
         self._looks: list[tuple[float, float, float]] = []  # step, held-out loss and accuracy
 
     @property
@@ -333,7 +331,7 @@ class _Tally:
             case Step():
                 n_tokens = float(event.n_tokens) or self._usual_tokens()
                 seconds = n_tokens / event.tokens_per_s if event.tokens_per_s > 0 else math.nan
-                self._steps.append((event.step, event.loss, n_tokens, seconds))
+                self._steps.append((event.step, n_tokens, seconds))
             case Evaluated():
                 self._looks.append((event.step, event.loss, event.accuracy))
             case Finished():
@@ -349,12 +347,12 @@ class _Tally:
         return float(recipe.training.batch_size * recipe.training.accumulate * recipe.model.max_tokens)
 
     def summary(self, name: str, settings: tuple[tuple[str, str], ...]) -> RunSummary:
-        steps = np.array(self._steps, np.float64).reshape(-1, 4)
+        steps = np.array(self._steps, np.float64).reshape(-1, 3)
         looks = np.array(self._looks, np.float64).reshape(-1, 3)
         started = self._started
         is_known = np.isfinite(looks[:, 1])
         best = looks[is_known][np.argmin(looks[is_known, 1])] if is_known.any() else (0.0, math.nan, math.nan)
-        n_tokens = float(steps[:, 2].sum()) if len(steps) else 0.0
+        n_tokens = float(steps[:, 1].sum()) if len(steps) else 0.0
         n_parameters, n_body, flops = _costs(self.known_recipe, self.folder, started, n_tokens, len(steps))
         return RunSummary(
             folder=str(self.folder),
@@ -370,9 +368,8 @@ class _Tally:
             best_step=int(best[0]),
             n_tokens=n_tokens,
             flops=flops,
-            seconds=float(steps[:, 3].sum()) if len(steps) else 0.0,
-            training=RunLines(steps=thinned(steps[:, 0]), values=thinned(steps[:, 1])),
-            validation=RunLines(steps=thinned(looks[:, 0]), values=thinned(looks[:, 1])),
+            seconds=float(steps[:, 2].sum()) if len(steps) else 0.0,
+            validation=RunLines(steps=looks[:, 0], values=looks[:, 1]),
             recipe=self._text,
             settings=settings,
             note=self._note,
@@ -387,16 +384,6 @@ class _Tally:
         writer = self._writer
         is_written = writer is not None and (writer.is_here or writer.silent_s < _SILENT_S)
         return "running" if is_written else "broken off"
-
-
-def thinned(values: NDArray[np.float64], most: int = _MAX_POINTS) -> NDArray[np.float64]:
-    """At most `most` values, each the mean of as many neighbours; all of them when they are few."""
-    size = -(-len(values) // most)
-    if size <= 1:
-        return values
-    starts = np.arange(0, len(values), size)
-    means: NDArray[np.float64] = np.add.reduceat(values, starts) / np.diff([*starts, len(values)])
-    return means
 
 
 def _costs(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnscope.errors import LoadError
-from attnscope.records import Evaluated, Finished, Started, Step, TrainingEvent
+from attnscope.records import Evaluated, Finished, Started, Step, TrainingEvent, loss_at
 from attnscope.training import (
     RunsReader,
     find_runs,
@@ -14,7 +14,6 @@ from attnscope.training import (
     parse_recipe,
     read_runs,
     short_names,
-    thinned,
     train,
     write_recipe,
 )
@@ -50,7 +49,7 @@ def test_that_a_summary_is_what_the_run_told(tiny_recipe: str, tmp_path: Path) -
     assert run.n_tokens == 6 * 4 * 16  # steps · batch · max_tokens
     assert run.n_parameters == started.n_parameters
     assert run.n_body == 4 * (16 * 16 + 16) + (16 * 32 + 32 + 32 * 16 + 16) + 3 * 2 * 16  # no embeddings
-    np.testing.assert_array_equal(run.training.values, [e.loss for e in told if isinstance(e, Step)])
+    np.testing.assert_array_equal(run.validation.values, [e.loss for e in looks])
     # Kaplan et al. 2020: about 6 operations a token for each parameter in a matrix; scores come on top
     assert 6.0 * (run.n_body + 300 * 16) * run.n_tokens * 0.8 < run.flops < 12.0 * 8000 * run.n_tokens
 
@@ -61,12 +60,15 @@ def test_that_a_later_attempt_replaces_what_it_does_again(tiny_recipe: str, tmp_
         *((1, _step(i, 3.0)) for i in (1, 2, 3)),
         (1, Evaluated(step=3, loss=0.1, accuracy=0)),
     ]
-    second = [(2, _started(2)), (2, _step(3, 1.0)), (2, Evaluated(step=3, loss=0.9, accuracy=0))]
+    second = [
+        (2, _started(2)),
+        (2, _step(3, 1.0, n_tokens=100)),
+        (2, Evaluated(step=3, loss=0.9, accuracy=0)),
+    ]
     folder = _write_run(tmp_path / "run", tiny_recipe, *first, *second)
     ((run,), _) = read_runs([str(folder)])
-    np.testing.assert_array_equal(run.training.values, [3.0, 3.0, 1.0])
     assert (run.best_loss, run.end, run.step) == (0.9, "broken off", 3)
-    assert run.n_tokens == 3 * 4 * 16  # older metrics do not say: text fills its batches
+    assert run.n_tokens == 2 * 4 * 16 + 100  # older metrics do not say: text fills its batches
     assert run.seconds == pytest.approx(run.n_tokens / 32.0)
 
 
@@ -118,7 +120,11 @@ def test_that_names_are_as_long_as_it_takes_to_differ(tmp_path: Path) -> None:
     assert list(short_names(folders).values()) == ["one/run", "two/run"]
 
 
-def test_that_thinning_takes_means_of_neighbours() -> None:
-    values = np.arange(25.0)
-    np.testing.assert_array_equal(thinned(values, 30), values)
-    np.testing.assert_allclose(thinned(values, 10), [1, 4, 7, 10, 13, 16, 19, 22, 24])
+def test_that_a_sweep_chooses_by_the_loss_that_was_told_however_many_there_were(
+    tiny_recipe: str, tmp_path: Path
+) -> None:
+    n = 1500
+    looks = [(1, Evaluated(step=k, loss=9.0 if k % 2 else 1.0, accuracy=0)) for k in range(1, n + 1)]
+    folder = _write_run(tmp_path / "run", tiny_recipe, (1, _started(0)), *looks)
+    ((run,), _) = read_runs([str(folder)])
+    assert [loss_at(run, step) for step in (3, 700, 701, n)] == [9.0, 1.0, 9.0, 1.0]

@@ -29,8 +29,6 @@ from attnscope.records import (
 )
 from attnscope.training import read_run
 
-_NONE = RunLines(steps=np.empty(0), values=np.empty(0))
-
 
 def summary(name: str, losses: dict[int, float], **values: object) -> RunSummary:
     known = {step: loss for step, loss in losses.items() if math.isfinite(loss)}
@@ -48,7 +46,6 @@ def summary(name: str, losses: dict[int, float], **values: object) -> RunSummary
         n_tokens=1e4,
         flops=1e9,
         seconds=1.0,
-        training=_NONE,
         validation=RunLines(steps=np.array([*losses], float), values=np.array([*losses.values()])),
         recipe="",
     )

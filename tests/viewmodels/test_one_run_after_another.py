@@ -241,7 +241,6 @@ def _summary() -> RunSummary:
         n_tokens=100.0,
         flops=1e6,
         seconds=1.0,
-        training=nothing,
         validation=nothing,
         recipe=FIRST,
     )

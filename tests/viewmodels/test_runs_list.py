@@ -90,7 +90,6 @@ def summary(name: str, *, loss: float = 1.0, end: str = "done", recipe: str = ""
         n_tokens=6400.0,
         flops=6.4e9,
         seconds=50.0,
-        training=NOTHING,
         validation=NOTHING,
         recipe=recipe or f'[model]\nn_layers = {len(name)}\n[training]\nname = "{name}"\nseed = 0\n',
     )

@@ -33,7 +33,6 @@ def _run(name: str, n_body: int, loss: float, **values: object) -> RunSummary:
         "n_tokens": 1e4,
         "flops": 6e4 * n_body,
         "seconds": 1.0,
-        "training": RunLines(steps=np.empty(0), values=np.empty(0)),
         "validation": RunLines(steps=np.array([5.0, 10.0]), values=np.array([1.2 * loss, loss])),
         "recipe": "",
     }

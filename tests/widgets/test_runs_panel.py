@@ -61,7 +61,6 @@ def summary(name: str, size: int) -> RunSummary:
         n_tokens=1000.0,
         flops=6.0 * size * 1000,
         seconds=1.0,
-        training=NOTHING,
         validation=NOTHING,
         recipe=f"[model]\nd_model = {size}\n",
     )
