@@ -30,6 +30,7 @@ from attnscope.labs.lab import (
 )
 from attnscope.records.charts import CellMap, Chart, Series
 from attnscope.records.experiments import (
+    ALL_RIGHT,
     DISTANCES,
     NO_ANSWER,
     READERS,
@@ -211,14 +212,15 @@ def _numbers(
     points = found.points if found is not None else ()
     sizes = [point.n_parameters for point in points]
     most = found.question.n_steps if found is not None else choice.n_steps
-    n_cut = sum(point.n_steps == most for point in points)
+    n_read = found.n_read if found is not None else 1
+    n_cut = sum(p.n_steps == most and p.n_right < ALL_RIGHT * n_read for p in points)
     return (
         (f"right at d = {at}", "%"),
         *((READER_NAMES[reader], shares[reader]) for reader in READERS),
         ("a guess", f"{100 / N_TOKENS:.0f}"),
         (where_trained(choice.answer), f"≤ {most:,} × 16 texts"),
         *((READER_NAMES[reader], lengths[reader]) for reader in READERS),
-        ("stopped while still learning", f"{n_cut} of {len(points)}" if points else "–"),
+        ("not all right at the last step", f"{n_cut} of {len(points)}" if points else "–"),
         ("tokens read for each point", f"{found.n_read:,}" if found is not None else "–"),
         ("parameters of each", f"{min(sizes):,} to {max(sizes):,}" if sizes else "–"),
     )

@@ -35,6 +35,10 @@ LAYERS: tuple[int, ...] = (2, 4, 6)
 N_WARMUP: tuple[int, ...] = (5, 10, 20, 40, 60)
 N_STEPS = 80
 _N_LAST = 10
+_CLEARLY, _TIMES = 0.1, 1.1
+"""A loss is called higher than another by so many nats and so many times."""
+_LITTLE, _NOTHING = 0.8, 0.95
+"""Of the loss of a guess: above it a model has learned little, and nothing."""
 WARMING_NAMES: dict[Warming, str] = {"none": "no warm-up", "warmup": "warm-up", "radam": "RAdam"}
 CLAIM = (
     "Adam's first step moves every parameter by the whole learning rate, however small its gradient: "
@@ -148,23 +152,30 @@ def _sentence(choice: WarmupChoice, losses: dict[Warming, Numbers]) -> str:
     plain, warm = (_end(losses[w]) for w in WARMINGS[:2])
     if choice.answer.progress or not np.isfinite(plain + warm):
         return claimed(CLAIM, choice.answer)
-    how = "is derailed and stays" if plain > CHANCE / 2 else "learns less and ends"
-    if plain > 2 * warm:
+    how = "is derailed and stays" if plain > _NOTHING * CHANCE else "learns less and ends"
+    if plain > max(warm + _CLEARLY, _TIMES * warm):
         return (
             f"Adam's first step moves every parameter by the whole rate, however small its gradient. "
             f"Without warm-up this model {how} at {format_number(plain, 2)} nats (a guess is "
             f"{format_number(CHANCE, 2)}); with {choice.n_warmup} steps of it, it ends at "
             f"{format_number(warm, 2)}.{in_advance(choice.answer)}"
         )
-    if warm > 0.8 * CHANCE and plain < 0.95 * warm:
+    if warm > _LITTLE * CHANCE and plain < 0.95 * warm:
         return (
             f"With {choice.n_warmup} of {N_STEPS} steps of warm-up the model has hardly begun to learn "
             f"({format_number(warm, 2)} nats, without {format_number(plain, 2)}): this rate does not need it."
         )
-    if warm > 0.8 * CHANCE:
+    if warm > _NOTHING * CHANCE:
+        longer = "a longer warm-up, " if choice.n_warmup < N_WARMUP[-1] else ""
         return (
-            "Warm-up does not help here: this rate is too high for this model. It learns with a lower "
-            "rate, with fewer layers, or with norms before."
+            f"With {choice.n_warmup} steps of warm-up it does not learn either: this rate is too high for "
+            f"this model. Try {longer}a lower rate, fewer layers, or norms before."
+        )
+    if warm > _LITTLE * CHANCE:
+        return (
+            f"{N_STEPS} steps are too few here, with warm-up and without ({format_number(warm, 2)} and "
+            f"{format_number(plain, 2)} nats, a guess is {format_number(CHANCE, 2)}): the model has hardly "
+            "begun to learn."
         )
     return (
         f"Here it learns without warm-up as well ({format_number(plain, 2)} and "

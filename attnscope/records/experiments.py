@@ -37,6 +37,8 @@ Reader = Literal["attention", "convolution", "gru", "retention", "selective"]
 READERS: tuple[Reader, ...] = get_args(Reader)
 DISTANCES: tuple[int, ...] = (1, 2, 4, 8, 16, 24, 32, 48)
 """How far back the token stands that a reader is to say again; each is trained alone."""
+ALL_RIGHT = 0.999
+"""A reader that tells this share of the tokens has nothing more to learn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

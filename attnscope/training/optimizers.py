@@ -16,6 +16,7 @@ What has the size a at the first step and b from step w + 1 on has ⌊a + (b −
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import Any
@@ -86,12 +87,14 @@ def drawn_tokens(recipe: Recipe) -> tuple[tuple[int, int], ...]:
 def _drawn(
     recipe: Recipe, n_warmup: int, value_at: Callable[[int, Recipe], int]
 ) -> tuple[tuple[int, int], ...]:
-    """Steps in equal distances over what grows, and the last, each with its value."""
+    """Steps in equal distances over what grows, the first with the last value, and the last."""
     if not n_warmup:
         return ()
     n_steps = recipe.training.n_steps
     rising = (1 + k * n_warmup // _N_POINTS for k in range(_N_POINTS))
-    steps = sorted({step for step in (1, *rising, n_warmup, n_warmup + 1, n_steps) if step <= n_steps})
+    every, last = range(1, n_steps + 1), value_at(n_steps, recipe)
+    grown = 1 + bisect_left(every, last, key=lambda step: value_at(step, recipe))
+    steps = sorted({step for step in (1, *rising, n_warmup, grown, n_steps) if step <= n_steps})
     return tuple((step, value_at(step, recipe)) for step in steps)
 
 

@@ -39,7 +39,7 @@ from attnscope.schemes.norms import NORMS
 from attnscope.schemes.objectives import OBJECTIVES, usual_objective
 from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.schemes.tokenizers import KINDS
-from attnscope.text import Example, require_corpus
+from attnscope.text import require_corpus
 from attnscope.text.tasks import make_task
 from attnscope.training.descent import can_divide, has_bfloat16_products, has_quick_bfloat16, ways_up_to
 from attnscope.training.distributed import ALONE
@@ -204,34 +204,44 @@ def mean_tokens(recipe: Recipe, n_most: int | None = None) -> float:
     With `n_most` of those that are no longer, while texts grow.
     """
     most = recipe.model.max_tokens
-    lengths = _task_lengths(recipe) if recipe.data.kind == "task" else file_lengths(recipe)
+    is_task = recipe.data.kind == "task"
+    lengths = _task_lengths(recipe).max(axis=1) if is_task else file_lengths(recipe)
     if lengths is None or recipe.model.patch_size:
         return float(min(longest_tokens(recipe), n_most or most))
     lengths = np.minimum(lengths, most)
     if n_most is not None and lengths.min() <= n_most:
         lengths = lengths[lengths <= n_most]
+    return float(_in_batches(lengths[:, None], recipe)[0])
+
+
+def _in_batches(lengths: Lengths, recipe: Recipe) -> NDArray[np.float64]:
+    """What texts of these lengths [n, n_sides] are padded to in a batch, on average, [n_sides]."""
     n = min(recipe.training.batch_size, len(lengths))
     if recipe.data.similar_lengths:
-        lengths = np.sort(lengths)
-    batches = lengths[: len(lengths) // n * n].reshape(-1, n)
-    return float(batches.max(axis=1).mean())
+        lengths = lengths[np.argsort(lengths.sum(axis=1), kind="stable")]
+    batches = lengths[: len(lengths) // n * n].reshape(-1, n, lengths.shape[1])
+    mean: NDArray[np.float64] = batches.max(axis=1).mean(axis=0)
+    return mean
 
 
 def _task_lengths(recipe: Recipe) -> Lengths:
-    """Tokens of some examples of the recipe's task; the longer of source and target, or both as one text."""
-    return _lengths_of(recipe.data.task, recipe.task_options, is_joined=recipe.model.joins_texts)
+    """Tokens read of each text of some examples of the recipe's task, [n, n_texts_read]."""
+    model = recipe.model
+    words = _words_of(recipe.data.task, recipe.task_options)
+    n_around = 2 if model.form == "encoder" else 1
+    if n_texts_read(model) == 2:
+        return words + n_around
+    both = words.sum(axis=1) + N_AROUND
+    one = words.max(axis=1) + n_around
+    return np.where(model.joins_texts & (words[:, 1] > 0), both, one)[:, None]
 
 
 @lru_cache(maxsize=32)
-def _lengths_of(task: str, options: tuple[tuple[str, Value], ...], *, is_joined: bool) -> Lengths:
+def _words_of(task: str, options: tuple[tuple[str, Value], ...]) -> Lengths:
+    """Words of both texts of some examples, 0 without a second, [n, 2]."""
     examples = make_task(task, **dict(options)).examples(_N_SAMPLED, seed=_SAMPLE_SEED)
-    return np.array([_n_tokens(example, is_joined=is_joined) for example in examples], dtype=np.int64)
-
-
-def _n_tokens(example: Example, *, is_joined: bool) -> int:
-    """Tokens of an example, of the longer of two texts, or of both where they are read as one."""
-    first, second = len(example.source.split()), len((example.target or "").split())
-    return first + second + N_AROUND if is_joined and second else max(first, second) + 1
+    words = [(len(one.source.split()), len((one.target or "").split())) for one in examples]
+    return np.array(words, dtype=np.int64)
 
 
 def shape_of(recipe: Recipe, device: torch.device, *, n_tokens: int) -> BatchShape:
@@ -357,10 +367,20 @@ def mean_share(recipe: Recipe) -> float:
     return (growing / step_flops(recipe, mean_tokens(recipe)) + n_steps - n_growing) / n_steps
 
 
-def tokens_a_step(recipe: Recipe, n_tokens: float) -> float:
-    """Tokens read in one optimiser step, of source and target together."""
-    n_stacks = 2 if recipe.model.form == "encoder-decoder" else 1
-    return n_stacks * n_tokens * recipe.training.batch_size * recipe.training.accumulate
+def n_texts_read(config: ModelConfig) -> int:
+    """Texts of an example that are read one by one: source and target, or both of a pair."""
+    return 2 if config.form == "encoder-decoder" or config.reads_pair else 1
+
+
+def tokens_a_step(recipe: Recipe) -> float:
+    """Tokens read in one optimiser step, of both texts together, padding included."""
+    if recipe.data.kind == "task" and not recipe.model.patch_size:
+        n_memory = recipe.model.memory_tokens
+        lengths = np.minimum(_task_lengths(recipe), recipe.model.max_tokens - n_memory)
+        n_tokens = float(_in_batches(lengths + n_memory, recipe).sum())
+    else:
+        n_tokens = n_texts_read(recipe.model) * mean_tokens(recipe)
+    return n_tokens * recipe.training.batch_size * recipe.training.accumulate
 
 
 def plan_recipe(
@@ -386,7 +406,7 @@ def plan_recipe(
         n_sequences=training.batch_size,
         n_tokens=longest,
         mean_tokens=mean,
-        tokens_a_step=tokens_a_step(recipe, mean),
+        tokens_a_step=tokens_a_step(recipe),
         n_steps=training.n_steps,
         flops_a_step=step_flops(recipe, mean),
         memory=memory_parts(recipe, device),
@@ -458,8 +478,9 @@ def _notes(recipe: Recipe) -> tuple[str, ...]:
     elif recipe.data.kind != "task":
         notes.append(f"The vocabulary is counted with the {recipe.model.vocab_size:,} pieces asked for.")
     if recipe.data.kind == "pairs":
+        what = "For memory every text" if file_lengths(recipe) is not None else "Every text"
         notes.append(
-            f"Every text is counted with max_tokens, {recipe.model.max_tokens:,}; real ones are shorter."
+            f"{what} is counted with max_tokens, {recipe.model.max_tokens:,}; real ones are shorter."
         )
     return tuple(notes)
 

@@ -364,13 +364,12 @@ def _read_speed(folder: Path, _changed_at: float) -> EarlierRun | None:
     device = next((str(e.get("device", "")) for e in _events(head) if e.get("event") == "started"), "")
     if len(speeds) < _LEAST_STEPS or not device:
         return None
-    mean = mean_tokens(recipe)
-    flops = step_flops(recipe, mean)
+    flops = step_flops(recipe, mean_tokens(recipe))
     return EarlierRun(
         name=folder.name,
         device=device,
         cause=_cause(recipe),
-        flops_per_s=median(speeds) * flops / tokens_a_step(recipe, mean),
+        flops_per_s=median(speeds) * flops / tokens_a_step(recipe),
     )
 
 

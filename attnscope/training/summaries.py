@@ -41,6 +41,7 @@ from attnscope.records.runs import (
     Watched,
 )
 from attnscope.training.optimizers import texts_until
+from attnscope.training.paper import n_texts_read
 from attnscope.training.parts import mended_recipe
 from attnscope.training.recipe import Recipe, parse_recipe, tables_of
 from attnscope.training.run import RunFolder, event_from_line, open_metrics, read_writer
@@ -397,9 +398,9 @@ def _costs(
     n_sequences = texts_until(n_steps, recipe)
     if not n_sequences or not math.isfinite(n_tokens):
         return n_parameters, n_body, 0.0 if not n_sequences else math.nan
-    n_texts = 2 if config.form == "encoder-decoder" else 1  # costs are counted for each token of the source
-    length = max(1, round(n_tokens / n_sequences / n_texts))
-    return n_parameters, n_body, own_cost(config, length).training_a_token * n_tokens / n_texts
+    n_texts = n_texts_read(config)  # costs are counted for each token of the first
+    length = max(1.0, n_tokens / n_sequences / n_texts - config.memory_tokens)
+    return n_parameters, n_body, own_cost(config, round(length)).training_a_token * length * n_sequences
 
 
 def _vocab_size(folder: Path, wish: int) -> int:

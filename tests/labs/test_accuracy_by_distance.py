@@ -82,7 +82,7 @@ def test_that_curves_are_shares_and_missing_points_have_none() -> None:
     assert np.isnan(shown.right["attention"]).all()
     assert shown.steps["gru"][:3].tolist() == [100.0, 100.0, 500.0]
     assert "Measured here now (9 of 80)" in shown.words.sentence
-    assert dict(shown.words.numbers)["stopped while still learning"] == "1 of 3"
+    assert dict(shown.words.numbers)["not all right at the last step"] == "1 of 3"
     accuracy, training, path = LAB.charts(shown)
     assert accuracy.marks == ((30.0, "receptive field: 30"),)
     by_name = {series.name: series for series in training.series}
@@ -91,6 +91,16 @@ def test_that_curves_are_shares_and_missing_points_have_none() -> None:
     (cells,) = LAB.cells(shown)
     assert cells.note == "the convolution reads 31 tokens, attention all"
     assert int(np.isfinite(cells.values[-1]).sum()) == 31
+
+
+def test_that_a_model_that_is_right_at_its_last_step_is_not_counted_as_cut_short() -> None:
+    points = tuple(
+        DelayPoint(reader="gru", distance=d, n_right=n_right, n_steps=300, n_parameters=1)
+        for d, n_right in ((1, 1000), (2, 999), (4, 998))
+    )
+    found = DelayFinding(question=DelayQuestion(n_steps=300), n_read=1000, points=points)
+    shown = LAB.resolve(replace(LAB.example, answer=ExperimentAnswer(finding=found, is_exact=True)))
+    assert dict(shown.words.numbers)["not all right at the last step"] == "1 of 3"
 
 
 def test_that_the_sentence_says_how_far_back_nine_of_ten_are_told() -> None:

@@ -268,6 +268,10 @@ def _warmed(ends: dict[str, float]) -> WarmupFinding:
     [
         (1.71, 2.35, "has hardly begun to learn (2.4 nats, without 1.7)"),
         (2.77, 2.77, "too high for this model"),
+        (2.77, 2.71, "too high for this model"),
+        (2.47, 2.46, "80 steps are too few here"),
+        (2.42, 1.82, "learns less and ends at 2.4 nats"),
+        (2.77, 1.5, "derailed and stays at 2.8 nats"),
         (0.4, 0.1, "learns less and ends at 0.4 nats"),
         (0.3, 0.27, "learns without warm-up as well"),
     ],

@@ -39,6 +39,8 @@ def said(lab: str, **settings: object) -> str:
         ("Loss landscape", {"n_layers": 16, "extent": 0.1}, "larger extent", "Add layers"),
         ("Norms over axes", {"norm": "batch", "n_texts": 1}, "when another token does", "another text"),
         ("Norms over axes", {"norm": "rms"}, "do not become 0", "keeps its mean"),
+        ("Gradient by distance", {"distance": 1}, "choose a larger one", "a product of"),
+        ("Gradient by distance", {"distance": 2}, "a product of 1 factor,", "factors"),
         ("Cost of heads", {"n_heads": 1}, "One head is as wide as d", "1 heads"),
     ],
 )

@@ -94,7 +94,7 @@ def test_that_the_lstms_gradient_is_autograds() -> None:
             logs[k] += np.log(size(found.reshape(d, d)))
     sizes = np.exp(logs / N_DRAWS)
     np.testing.assert_allclose(shown.gated, sizes[1:] / sizes[1], rtol=1e-10)
-    assert told(shown, "‖∂c_T/∂c_t‖, LSTM") == format_number(float(sizes[4]))
+    assert told(shown, "‖∂c_T/∂c_t‖, LSTM, h_t fixed") == format_number(float(sizes[4]))
 
 
 def test_that_attentions_gradient_is_autograds() -> None:

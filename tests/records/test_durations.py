@@ -39,6 +39,8 @@ def test_that_nobody_else_writes_minutes() -> None:
         (492, "7 min"),
         (3780, "an hour"),
         (90_000, "a day"),
+        (3.2e7, "a year"),
+        (6e7, "1.5 years"),
         (1e8, "3 years"),
     ],
 )

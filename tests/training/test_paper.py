@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -21,7 +22,9 @@ from attnscope.training import (
     pace_of,
     parse_recipe,
     plan_recipe,
+    prepare,
     preset_rows,
+    read_recipe,
     step_flops,
     write_recipe,
 )
@@ -116,6 +119,20 @@ def test_that_a_new_recipe_of_a_preset_lacks_but_its_data(name: str) -> None:
     assert "data.path is empty" in plan.notes[0]
     with pytest.raises(RecipeError, match=r"data\.path is empty"):
         parse_recipe(new_recipe(row))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["addition", "entailment", "induction-memory", "largest-inducing", "reverse-deep", "next-sentence"],
+)
+def test_that_the_tokens_of_a_step_are_those_of_the_batches(name: str) -> None:
+    whole = read_recipe(paths.resources_folder() / "recipes" / f"{name}.toml")
+    recipe = replace(whole, data=replace(whole.data, n_examples=1000))
+    batches = prepare(recipe).batches
+    read = [batches.draw(np.random.default_rng((1, step)), 0.0).n_tokens for step in range(1, 31)]
+    assert plan_of(recipe).tokens_a_step == pytest.approx(
+        np.mean(read) * recipe.training.accumulate, rel=0.03
+    )
 
 
 def test_that_a_plan_says_which_data_cannot_be_read(tmp_path: Path) -> None:

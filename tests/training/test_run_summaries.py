@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from attnscope.errors import LoadError
+from attnscope.models import own_cost
+from attnscope.paths import resources_folder
 from attnscope.records import Evaluated, Finished, Started, Step, TrainingEvent, loss_at
 from attnscope.training import (
     RunsReader,
@@ -70,6 +72,14 @@ def test_that_a_later_attempt_replaces_what_it_does_again(tiny_recipe: str, tmp_
     assert (run.best_loss, run.end, run.step) == (0.9, "broken off", 3)
     assert run.n_tokens == 2 * 4 * 16 + 100  # older metrics do not say: text fills its batches
     assert run.seconds == pytest.approx(run.n_tokens / 32.0)
+
+
+def test_that_the_operations_of_pairs_are_those_of_both_texts(tmp_path: Path) -> None:
+    recipe = (resources_folder() / "recipes" / "entailment.toml").read_text()
+    read = [(1, _step(k, n_tokens=64 * (11 + 11))) for k in (1, 2)]
+    ((run,), _) = read_runs([str(_write_run(tmp_path / "run", recipe, (1, _started(0)), *read))])
+    both = own_cost(parse_recipe(recipe).model, 11).forward  # of two texts, each of 11 tokens
+    assert run.flops == pytest.approx(3 * both * 64 * 2)
 
 
 def test_that_only_what_was_appended_is_read_again(tiny_recipe: str, tmp_path: Path) -> None:

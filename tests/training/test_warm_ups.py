@@ -362,6 +362,13 @@ def test_that_examples_without_short_ones_are_told_with_their_lengths(task_recip
         prepare(parse_recipe(task_recipe, overrides=wishes))
 
 
+def test_that_a_warm_up_longer_than_the_run_is_told_to_the_step(tiny_recipe: str) -> None:
+    wishes = {"schedule.batch_warmup_steps": "1000", "training.n_steps": "900"}
+    plan = plan_recipe(parse_recipe(tiny_recipe, overrides=wishes), CPU)
+    sizes = [_slow_size(step, 1000, 1, 4) for step in range(1, 901)]
+    assert texts_words(plan) == f"grows from 1 to {sizes[-1]} texts at step {1 + sizes.index(sizes[-1])}"
+
+
 def test_that_a_plan_counts_the_smaller_steps(tiny_recipe: str) -> None:
     recipe = parse_recipe(tiny_recipe, overrides={**BOTH, "training.n_steps": "20"})
     plan = plan_recipe(recipe, CPU)

@@ -18,6 +18,7 @@ from torch import Generator, Tensor, nn
 
 from attnscope.nn import ModelConfig, build_transformer
 from attnscope.records.experiments import (
+    ALL_RIGHT,
     DISTANCES,
     READERS,
     DelayFinding,
@@ -31,7 +32,7 @@ from attnscope.workers.experiments import IGNORED, VOCABULARY, descend, draw_tex
 N_CONVOLUTIONS, DILATION = 4, 2
 """Layers of the convolution, each with its places twice as far apart as the one below."""
 SCORED, BATCH, N_READ = 32, 16, 64
-READ_EVERY, PATIENCE, LEAST_GAIN, ALL_RIGHT = 100, 10, 0.01, 0.999
+READ_EVERY, PATIENCE, LEAST_GAIN = 100, 10, 0.01
 _N_LAYERS, _N_HEADS, _N_KERNELS, _ROTARY_BASE = 2, 2, 8, 100.0
 _RATE, _N_WARMUP, _MOST_NORM = 3e-3, 50, 1.0
 _STEPS_A_PIECE = 4
