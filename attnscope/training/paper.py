@@ -233,7 +233,8 @@ def _task_lengths(recipe: Recipe) -> Lengths:
         return words + n_around
     both = words.sum(axis=1) + N_AROUND
     one = words.max(axis=1) + n_around
-    return np.where(model.joins_texts & (words[:, 1] > 0), both, one)[:, None]
+    lengths: Lengths = np.where(model.joins_texts & (words[:, 1] > 0), both, one)[:, None]
+    return lengths
 
 
 @lru_cache(maxsize=32)
