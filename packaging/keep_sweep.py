@@ -2,7 +2,7 @@
 
 Run from the repository's root with the folder that the sweep wrote:
 python packaging/keep_sweep.py FOLDER
-The training loss of each run becomes some fifty means; models and looks are not kept.
+Models and looks are not kept.
 """
 
 import re
@@ -14,11 +14,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, n
 
 from attnscope.files import replace_file
 from attnscope.outside import json_text
-from attnscope.records.runs import RunLines
-from attnscope.training.summaries import read_runs, thinned
+from attnscope.training.summaries import read_runs
 from attnscope.viewmodels.training.runs_compared import SWEEPS, kept_sweep_path
-
-_N_POINTS = 50
 
 runs, _ = read_runs(sys.argv[1:])
 kept = [
@@ -28,9 +25,6 @@ kept = [
             folder="",
             writer=None,
             recipe=re.sub(r'(?m)^path = ".*/', 'path = "', run.recipe),
-            training=RunLines(
-                steps=thinned(run.training.steps, _N_POINTS), values=thinned(run.training.values, _N_POINTS)
-            ),
         )
     )
     for run in sorted(runs, key=lambda run: run.n_body)
