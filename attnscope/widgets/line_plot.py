@@ -277,9 +277,16 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
     def set_x_numbers(self, has_numbers: bool) -> None:
         """Write numbers along the axis, or leave them to a plot below that has the same axis."""
         self._has_x_numbers = has_numbers
-        is_shown = has_numbers and any(len(line.xs) for line in self._lines)
-        self.getPlotItem().getAxis("bottom").setStyle(showValues=is_shown)
+        self._show_numbers()
         self._fit_type()
+
+    def _show_numbers(self) -> None:
+        """Axes without lines have no numbers. An axis whose style is set is painted anew, so only for another."""
+        has_lines = any(len(line.xs) for line in self._lines)
+        for side, is_shown in (("left", has_lines), ("bottom", has_lines and self._has_x_numbers)):
+            axis = self.getPlotItem().getAxis(side)
+            if axis.style["showValues"] != is_shown:
+                axis.setStyle(showValues=is_shown)
 
     def _fit_type(self) -> None:
         """Make room for type at its present size."""
@@ -370,9 +377,7 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
     def fit(self) -> None:
         """Show all of the lines; an empty picture has axes without numbers."""
         self.is_fitted = True
-        has_lines = any(len(line.xs) for line in self._lines)
-        self.getPlotItem().getAxis("left").setStyle(showValues=has_lines)
-        self.getPlotItem().getAxis("bottom").setStyle(showValues=has_lines and self._has_x_numbers)
+        self._show_numbers()
         xs = _ends([line.xs for line in self._lines])
         ys = _ends([_shown(line, self._is_log) for line in self._lines])
         left, right = self._x_range or xs or (0.0, 1.0)

@@ -65,6 +65,7 @@ from attnscope.widgets.training import (
     ReplayBar,
     TrainingPage,
     WatchPanel,
+    redraw_after_ms,
 )
 from attnscope.widgets.window import SteadyFocus
 
@@ -548,17 +549,28 @@ def test_that_new_steps_redraw_one_curve_at_a_time_and_nothing_twice(
     assert len(set(drawn)) == 4
 
 
-def test_that_axes_stand_still_while_the_data_fill_them(desk: Desk) -> None:
+def test_that_axes_stand_still_while_the_data_fill_them_and_are_not_painted_anew(desk: Desk) -> None:
     desk.state.start()
     desk.news(started(), *steps(1, 40))
-    plot = desk.page.findChild(CurvesView).findChild(LinePlot)
+    plot = desk.page.findChild(CurvesView).findChild(LinePlot).getPlotItem()
     for _ in range(5):
         desk.page._on_tick()
-    before = plot.getPlotItem().getViewBox().viewRange()
+    desk.page.grab()
+    before = plot.getViewBox().viewRange()
+    painted = [plot.getAxis(side).picture for side in ("left", "bottom")]
     desk.news(*steps(41, 60))
     for _ in range(5):
         desk.page._on_tick()
-    assert plot.getPlotItem().getViewBox().viewRange() == before
+    assert plot.getViewBox().viewRange() == before
+    assert None not in painted
+    assert [plot.getAxis(side).picture for side in ("left", "bottom")] == painted
+
+
+@pytest.mark.parametrize(("worked_ms", "after_ms"), [(0.0, 100), (10.0, 100), (40.0, 200), (3e4, 500)])
+def test_that_curves_are_redrawn_ten_times_a_second_and_less_often_where_that_costs_more(
+    worked_ms: float, after_ms: int
+) -> None:
+    assert redraw_after_ms(worked_ms) == after_ms
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 0.0])

@@ -8,7 +8,7 @@ import io
 import json
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
@@ -108,11 +108,17 @@ def check_recipe_text(text: str) -> RecipeProblem | None:
 
 def recipe_value(text: str, section: str, key: str) -> object | None:
     """The value of `section.key`, None when the text is not TOML or does not have it."""
-    try:
-        table = parse_toml(text).get(section)
-    except tomllib.TOMLDecodeError:
-        return None
+    table = _tables(text).get(section)
     return table.get(key) if isinstance(table, dict) else None
+
+
+@lru_cache(maxsize=2)
+def _tables(text: str) -> Mapping[str, object]:
+    """A recipe is asked for its values at every news of a run, and seldom edited meanwhile."""
+    try:
+        return parse_toml(text)
+    except tomllib.TOMLDecodeError:
+        return {}
 
 
 def watched_sentences(text: str) -> tuple[tuple[str, str | None], ...]:

@@ -7,7 +7,7 @@ from attnscope.doors import door_of
 # mypy: implicit-reexport
 if TYPE_CHECKING:
     from attnscope.widgets.training.curves_view import CurvesView
-    from attnscope.widgets.training.page import INSIDE, SCALING, TrainingPage
+    from attnscope.widgets.training.page import INSIDE, SCALING, TrainingPage, redraw_after_ms
     from attnscope.widgets.training.recipe_editor import CostBar, CostDialog, RateStrip, RecipeEditor
     from attnscope.widgets.training.run_panel import *
     from attnscope.widgets.training.runs_panel import RunsPanel, RunsTable, SweepDialog, SweepLine

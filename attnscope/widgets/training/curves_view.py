@@ -1,7 +1,6 @@
 """The curves of one or several runs: loss large, rate, gradient norm and speed beside it, one cursor."""
 
 from collections.abc import Callable
-from time import perf_counter
 from typing import cast
 
 from PySide6.QtCore import Qt, Signal, Slot
@@ -161,7 +160,6 @@ class CurvesView(Dressed):
         self._drawn_settings: tuple[object, ...] = ()
         self._last_drawn = -1
         self._cursor: float | None = None
-        self.last_redraw_ms = 0.0
         self._parts = (
             _Part(*PARTS[0], label_px=_LABEL_PX),
             *(_Part(*part) for part in PARTS[1:]),
@@ -194,7 +192,6 @@ class CurvesView(Dressed):
 
         Four plots painted in one turn of the event loop would hold up everything else for too long.
         """
-        start = perf_counter()
         self._shown = self._source()
         loss, drawing = self._parts[0].plot, self.bar.drawing
         runs = tuple((run.folder, run.name, run.colour, run.is_strong) for run in self._shown)
@@ -217,7 +214,6 @@ class CurvesView(Dressed):
             self.bar.show_runs(len(self._shown))
         self._show_values(self._cursor)
         self._drawn_settings = (*settings[:2], loss.visible_x(), *settings[3:])
-        self.last_redraw_ms = 1000 * (perf_counter() - start)
 
     def charts(self) -> tuple[Chart, ...]:
         """The curves as an export shows them."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cached_property
+from time import thread_time
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
@@ -32,8 +33,10 @@ _SCALING_TIP = "Scaling laws: loss against parameters, data and compute of sever
 _INSIDE_TIP = (
     "Gradient norms and updates of each layer, and how far it has come from its first weights (DeepNet)"
 )
-REDRAW_MS = 40
-"""Shortest time between two redraws of the curves; slow redraws stretch it."""
+REDRAW_MS, _MOST_REDRAW_MS = 100, 500
+"""Between two redraws of the curves: the window takes cores, and Python's lock, from the run it shows."""
+_DRAWING = 0.2
+"""The share of its time in which the window's thread may be busy before it redraws less often."""
 
 _FILMS = "films"
 """How runs of some recipes went: shown before there is a run of one's own."""
@@ -84,6 +87,7 @@ class TrainingPage(QWidget):
         self._run.failed.connect(self.failed)
         self._watch.hover_text.connect(self.hover_text)
         self._build()
+        self._worked_s = 0.0
         self._timer = QTimer(self, interval=REDRAW_MS)
         self._timer.timeout.connect(self._on_tick)
         self._follow()
@@ -182,6 +186,7 @@ class TrainingPage(QWidget):
         self._show_film()
         self._ask_for_room()
         self._state.planning.ask_again()
+        self._worked_s = thread_time()
         self._timer.start()
 
     def _show_film(self) -> None:
@@ -299,7 +304,13 @@ class TrainingPage(QWidget):
         self._curves.redraw()
         checkpoint = self._state.watch.replay.checkpoint
         self._curves.mark_step(checkpoint.step if checkpoint is not None else None)
-        self._timer.setInterval(max(REDRAW_MS, min(500, round(4 * self._curves.last_redraw_ms))))
+        worked_s, self._worked_s = thread_time() - self._worked_s, thread_time()
+        self._timer.setInterval(redraw_after_ms(1000 * worked_s))
+
+
+def redraw_after_ms(worked_ms: float) -> int:
+    """When to redraw next, after `worked_ms` of processor time of the window's thread since the last time."""
+    return round(max(REDRAW_MS, min(_MOST_REDRAW_MS, worked_ms / _DRAWING)))
 
 
 def _missing_px(panel: QWidget | None) -> int:
