@@ -240,7 +240,9 @@ class Program(QObject):
         self.collecting, self.plots = Collecting(self), PlotsAhead(self)
         self.milestones: dict[str, float] = {}
         views = Views()
-        make_engine = make_engine or functools.partial(build_engine, views=views)
+        make_engine = make_engine or functools.partial(
+            build_engine, views=views, may_choose_threads=options.may_choose_threads
+        )
         self.worker = WorkerThread(make_engine, crash_log.write, self, paint_within_s=PAINT_WITHIN_S)
         self.tiles = tile_thread(views, crash_log.write, self)
         self.fetches = fetch_thread(crash_log.write, self)

@@ -67,7 +67,8 @@ class StartOptions:
 
     `device` empty means the remembered one. `is_smoke` leaves again after a trace and an export; with a
     `handout` the kept views of the session are written there, and then it leaves. With `is_new_window` the
-    source is not handed to a window that is open.
+    source is not handed to a window that is open. With `may_choose_threads` nobody has said with how many
+    threads to compute: runs try which are quickest.
     """
 
     source: str = ""
@@ -78,6 +79,7 @@ class StartOptions:
     is_json: bool = False
     is_new_window: bool = False
     handout: str = ""
+    may_choose_threads: bool = False
 
     @property
     def is_unattended(self) -> bool:

@@ -229,6 +229,7 @@ def _open_window(arguments: argparse.Namespace) -> int:
             is_json=arguments.json,
             is_new_window=arguments.new_window,
             device=arguments.device,
+            may_choose_threads=arguments.may_choose_threads,
         )
     )
 

@@ -259,8 +259,10 @@ Worked = Callable[[Asked, "Desk"], Generator[Reply, None, None]]
 class Desk:
     """The open models, the newest traces, what is done in the background, and what answers keep."""
 
-    def __init__(self, views: Views | None = None) -> None:
+    def __init__(self, views: Views | None = None, *, may_choose_threads: bool = False) -> None:
         self.views = views or Views()
+        self.may_choose_threads = may_choose_threads
+        """Whether runs try with how many threads they are quickest; else they compute with all of the worker's."""
         self.models = OpenModels()
         self.background = BackgroundJobs()
         self._kept: dict[type, object] = {}
@@ -368,9 +370,11 @@ import_answers()
 class Engine:
     """Answers requests at its desk, one after another, and does long passes in between."""
 
-    def __init__(self, write_crash: CrashWriter, views: Views | None = None) -> None:
+    def __init__(
+        self, write_crash: CrashWriter, views: Views | None = None, *, may_choose_threads: bool = False
+    ) -> None:
         self._write_crash = write_crash
-        self.desk = Desk(views)
+        self.desk = Desk(views, may_choose_threads=may_choose_threads)
 
     def ready(self) -> Ready:
         devices = ["cpu"]

@@ -45,6 +45,9 @@ def start_training(request: StartTraining, desk: Desk) -> Iterator[Reply]:
     base_folder = Path(request.base_folder) if request.base_folder else Path.cwd()
     recipe = parse_recipe(request.recipe, base_folder=base_folder)
     run = TrainingRun(recipe, Path(request.out), request.device, may_lengthen=request.may_lengthen)
+    if desk.may_choose_threads:
+        yield Progress(number=request.number, what="Finding the quickest number of threads")
+        run.choose_threads()
     job = desk.models.training = TrainingJob(request.number, run)
     yield job.news()
 

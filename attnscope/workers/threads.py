@@ -224,13 +224,16 @@ TORCH_LIBRARIES = ("libtorch_global_deps", "libc10", "libtorch_cpu", "libtorch",
 
 
 def build_engine(
-    write_crash: Callable[[BaseException, str], Path | None], views: Views | None = None
+    write_crash: Callable[[BaseException, str], Path | None],
+    views: Views | None = None,
+    *,
+    may_choose_threads: bool = False,
 ) -> "Engine":
     """Import torch and make the engine; runs on the worker thread. `views` will hold its traces."""
     preload_torch()
     with collector_resting():
         from attnscope.workers.engine import Engine
-    return Engine(write_crash, views)
+    return Engine(write_crash, views, may_choose_threads=may_choose_threads)
 
 
 def preload_torch() -> None:

@@ -43,7 +43,7 @@ def open_program(source: str = "grammar") -> Iterator[Program]:
         program = Program(
             settings=Settings(),
             crash_log=CrashLog(Path(folder)),
-            options=StartOptions(source=source),
+            options=StartOptions(source=source, may_choose_threads=True),
             is_remembering=False,
             is_measuring=True,
         )

@@ -11,6 +11,7 @@ import torch
 import attnscope
 from attnscope.cli.main import main
 from attnscope.records import HeadRef
+from attnscope.settings import StartOptions
 from attnscope.viewmodels.session import Shown, command_line, python_script
 
 
@@ -122,9 +123,11 @@ def test_that_a_file_in_the_place_of_a_command_opens_the_window(
 ) -> None:
     from attnscope import boot
 
-    opened = []
+    opened: list[StartOptions] = []
     monkeypatch.setattr(boot, "prepare_environment", lambda **_: None)
-    monkeypatch.setattr(boot, "open_window", lambda options: opened.append(options.source) or 0)
+    monkeypatch.setattr(boot, "open_window", lambda options: opened.append(options) or 0)
     assert main([str(recording)]) == 0
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert main(["open", str(recording)]) == 0
-    assert opened == [str(recording)] * 2
+    assert [options.source for options in opened] == [str(recording)] * 2
+    assert [options.may_choose_threads for options in opened] == [False, True]

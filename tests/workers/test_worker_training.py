@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from worker_tools import ask, train_to_end
 
 from attnscope.paths import resources_folder
@@ -26,7 +27,7 @@ from attnscope.records import (
     TrainingNews,
 )
 from attnscope.shapes import drawn_picture
-from attnscope.training import parse_recipe
+from attnscope.training import Way, descent, kept_ways, parse_recipe
 from attnscope.viewmodels.compare import token_labels
 from attnscope.workers import Engine, TrainingJob
 
@@ -155,6 +156,24 @@ def start(folder: Path, n_steps: int = 6, number: int = 3) -> StartTraining:
 
 def events_of(replies: list[Reply]) -> list[TrainingEvent]:
     return [event for reply in replies if isinstance(reply, TrainingNews) for event in reply.events]
+
+
+@pytest.mark.parametrize("may_choose", [True, False])
+def test_that_the_window_trains_with_the_threads_that_are_quickest_unless_a_person_has_said_how_many(
+    may_choose: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[list[Way]] = []
+    monkeypatch.setattr(descent, "quickest_way", lambda _, ways, **__: tried.append(ways) or ways[0])
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
+    engine = Engine(lambda *_: None, may_choose_threads=may_choose)
+    replies = ask(engine, start(tmp_path / "run"))
+    assert not [reply for reply in replies if isinstance(reply, Failed)], replies
+    kinds = [Way(), Way(3, True), Way(3)]
+    assert tried == ([kinds] if may_choose else [])
+    assert kept_ways(tmp_path / "run") == ({1: Way()} if may_choose else {})
+    engine.stop_training()
+    train_to_end(engine)
 
 
 def test_that_a_run_tells_its_story_and_can_be_opened_afterwards(engine: Engine, tmp_path: Path) -> None:
