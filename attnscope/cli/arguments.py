@@ -76,6 +76,16 @@ def path_of(text: str) -> Path:
     return Path(text)
 
 
+class _StandardInput(type(Path())):  # type: ignore[misc]  # a Path itself takes no subclass before Python 3.12
+    """The file in which standard input is kept, which words for people do not name."""
+
+    def __str__(self) -> str:
+        return "standard input"
+
+    def __fspath__(self) -> str:
+        return str(super().__str__())
+
+
 def text_file(text: str) -> Path:
     """As `path_of`; "-" is standard input, which is kept in a file until the command ends."""
     if text != "-":
@@ -84,9 +94,9 @@ def text_file(text: str) -> Path:
     import shutil
     import tempfile
 
-    folder = Path(tempfile.mkdtemp(prefix="attnscope-"))
+    folder = tempfile.mkdtemp(prefix="attnscope-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = folder / "standard-input.txt"
+    path: Path = _StandardInput(folder, "standard-input.txt")
     try:
         if sys.stdin is None or sys.stdin.isatty():
             raise OSError("neither a pipe nor a file is there")
@@ -107,6 +117,7 @@ def name_argument(text: str) -> str:
 def output_file(text: str) -> Path:
     """A file that can be written as far as one can see; raises ArgumentTypeError."""
     path = path_of(text)
+    _refuse_folder(text)
     if text == "-":
         raise argparse.ArgumentTypeError("'-' is no name of a file; /dev/stdout is standard output")
     if not path.name or path.is_dir():
@@ -118,8 +129,16 @@ def output_file(text: str) -> Path:
     return path
 
 
+def _refuse_folder(text: str) -> None:
+    if text.endswith(("/", os.sep)):
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is a folder, not the name of a file: leave out the {text[-1]} at its end"
+        )
+
+
 def figure_file(text: str) -> Path:
     """As `output_file`, with the ending of a figure."""
+    _refuse_folder(text)
     try:
         return output_file(str(checked_target(str(path_of(text)))[0]))
     except UserError as error:

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -478,7 +479,7 @@ def read_linked(arguments: argparse.Namespace) -> "list[AlignedPair]":
     from attnscope.records.findings import GoldFiles
 
     files = GoldFiles(
-        pairs=str(arguments.corpus), links=str(arguments.links), counts_from=arguments.links_from
+        pairs=os.fspath(arguments.corpus), links=str(arguments.links), counts_from=arguments.links_from
     )
     return read_gold_files(files, arguments.max_texts)
 

@@ -46,6 +46,12 @@ class LevelAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
         return [level for level in levels if level[0] >= 1.0] or [(1.0, 0)]
 
 
+def _show_numbers(axis: pg.AxisItem, is_shown: bool) -> None:
+    """Write numbers along an axis, or none; one whose style is set is painted anew."""
+    if axis.style["showValues"] != is_shown:
+        axis.setStyle(showValues=is_shown)
+
+
 X_NUMBERS_PX = 20
 _AXIS_PX, _LABEL_GAP_PX, _LEAST_DRAG_PX = 48, 13.0, 4
 _PALE_SHARE, _LEAST_FILL = 0.4, 0.6
@@ -277,16 +283,9 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
     def set_x_numbers(self, has_numbers: bool) -> None:
         """Write numbers along the axis, or leave them to a plot below that has the same axis."""
         self._has_x_numbers = has_numbers
-        self._show_numbers()
+        is_shown = has_numbers and any(len(line.xs) for line in self._lines)
+        _show_numbers(self.getPlotItem().getAxis("bottom"), is_shown)
         self._fit_type()
-
-    def _show_numbers(self) -> None:
-        """Axes without lines have no numbers. An axis whose style is set is painted anew, so only for another."""
-        has_lines = any(len(line.xs) for line in self._lines)
-        for side, is_shown in (("left", has_lines), ("bottom", has_lines and self._has_x_numbers)):
-            axis = self.getPlotItem().getAxis(side)
-            if axis.style["showValues"] != is_shown:
-                axis.setStyle(showValues=is_shown)
 
     def _fit_type(self) -> None:
         """Make room for type at its present size."""
@@ -377,7 +376,9 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
     def fit(self) -> None:
         """Show all of the lines; an empty picture has axes without numbers."""
         self.is_fitted = True
-        self._show_numbers()
+        has_lines = any(len(line.xs) for line in self._lines)
+        _show_numbers(self.getPlotItem().getAxis("left"), has_lines)
+        _show_numbers(self.getPlotItem().getAxis("bottom"), has_lines and self._has_x_numbers)
         xs = _ends([line.xs for line in self._lines])
         ys = _ends([_shown(line, self._is_log) for line in self._lines])
         left, right = self._x_range or xs or (0.0, 1.0)

@@ -262,7 +262,7 @@ class Desk:
     def __init__(self, views: Views | None = None, *, may_choose_threads: bool = False) -> None:
         self.views = views or Views()
         self.may_choose_threads = may_choose_threads
-        """Whether runs try with how many threads they are quickest; else they compute with all of the worker's."""
+        """Whether runs try with how many threads they are quickest; else they take all of the worker's."""
         self.models = OpenModels()
         self.background = BackgroundJobs()
         self._kept: dict[type, object] = {}

@@ -73,6 +73,10 @@ def test_that_standard_input_is_read_where_a_file_is_named_by_a_hyphen(tmp_path:
     closed = run_in_shell("predict stories -f - <&-")
     assert closed.returncode == 2
     assert "'-', standard input, cannot be read" in closed.stderr
+    for command in ("predict stories -f -", "measure stories --corpus -"):
+        empty = run_in_shell(f"{command} < /dev/null")
+        assert empty.returncode == 2
+        assert empty.stderr.startswith("attnscope: standard input "), empty.stderr
     for command in ("figure stories --text a -o -", "trace stories --text a -o -"):
         refused = run_in_shell(command)
         assert refused.returncode == 2

@@ -1,6 +1,7 @@
 """Hugging Face models taken over as ours: the same outputs, one error, and training that goes on."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from hf_folders import bert_tokenizer, byte_tokenizer, change_config, save_folde
 from safetensors.torch import load_file, save_file
 
 from attnscope.cli.main import main
-from attnscope.errors import LoadError, RecipeError
+from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.models import ModelCard, load, read_model_folder, write_model_folder
 from attnscope.models.families import FAMILIES, AdoptableFamily
 from attnscope.nn import ModelConfig, build_transformer
@@ -514,3 +515,17 @@ def test_that_what_the_library_cannot_be_is_named(tmp_path, fill_with_ramp, caps
     assert main(["convert", source, "-o", str(tmp_path / "theirs")]) == 2
     assert why in capsys.readouterr().err
     assert not (tmp_path / "theirs").exists()
+
+
+def test_that_what_keeps_a_model_from_being_written_is_said_in_words(tmp_path):
+    grammar, stories = load("grammar"), load("stories")
+    gates = stories.gates()
+    gates["decoder", 0, 0] = gates["decoder", 2, 1] = 0.0
+    for model, told in (
+        (grammar, "GPT-2, would need form decoder, not encoder-decoder; position learned, not sinusoidal."),
+        (stories.prune(gates), "GPT-NeoX, would need every head, and 2 are removed here."),
+        (load("english-french"), "scale_embeddings false, not true; n_decoder_layers unset, not 4."),
+    ):
+        with pytest.raises(UserError, match=re.escape(told)):
+            model.save_for_transformers(tmp_path / "out")
+    assert not (tmp_path / "out").exists()

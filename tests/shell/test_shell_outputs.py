@@ -48,12 +48,14 @@ def test_that_a_folder_that_is_not_there_is_told_at_once(shell, tmp_path: Path, 
         (("curve", TRANSLATOR, "-o"), "curve.xyz", "'.xyz' is not a format for figures"),
         (("patch", TRANSLATOR, *PAIR, "--csv"), "", "is a folder, not the name of a file"),
         (("attribute", TRANSLATOR, "--text", "the cat", "-o"), "", "is a folder. Expected"),
+        (("handout", "talk.attnscope", "-o"), "talk.pdf/", "talk.pdf/' is a folder, not the name of a file"),
+        (("curve", TRANSLATOR, "-o"), "curve.svg/", "leave out the / at its end"),
     ],
 )
 def test_that_a_name_that_cannot_be_written_is_told_at_once(
     shell, name, said, tmp_path: Path, capsys
 ) -> None:
-    assert main([*shell, str(tmp_path / name)]) == 2
+    assert main([*shell, str(tmp_path / name) + "/" * name.endswith("/")]) == 2
     assert said in capsys.readouterr().err
 
 

@@ -18,6 +18,7 @@ from attnscope.models.families import FAMILIES
 from attnscope.models.families.family import AdoptableFamily, LibraryConfig
 from attnscope.models.huggingface.library import import_transformers
 from attnscope.nn import ModelConfig
+from attnscope.nn.config_checks import value_words
 from attnscope.nn.own_module import OwnModule
 from attnscope.text import TOKENIZER_FILE, Tokenizer, read_tokenizer_file
 
@@ -75,8 +76,8 @@ def _family_for(config: ModelConfig) -> AdoptableFamily:
         return nearest
     known = listed([family.title for family in lacking], "or")
     raise UserError(
-        f"No architecture of transformers that is known here can be this model: {nearest.title} has "
-        f"{', '.join(lacking[nearest])}.",
+        f"No architecture of transformers that is known here can be this model. The nearest, "
+        f"{nearest.title}, would need {'; '.join(lacking[nearest])}.",
         expected=f"a model that {known} could be",
         action="Save it as AttnScope's own folder, or train a model with these values.",
     )
@@ -90,7 +91,16 @@ def _otherwise(family: AdoptableFamily, keys: dict[str, Any], config: ModelConfi
         for found in (ModelConfig(vocab_size=config.vocab_size, **taken), config)
     )
     names = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name) and name not in _FREE]
-    return [f"{name} {theirs.get(name)}, not {ours.get(name)}" for name in names]
+    words = {name: f"{name} {_in_words(theirs.get(name))}, not {_in_words(ours.get(name))}" for name in names}
+    if "kept_heads" in words:
+        n_removed = sum(config.n_heads - config.layout(*key).n_heads for key in config.headed_keys())
+        words["kept_heads"] = f"every head, and {n_removed} {'is' if n_removed == 1 else 'are'} removed here"
+    return list(words.values())
+
+
+def _in_words(value: object) -> str:
+    """A value of a recipe; None is where nothing is said."""
+    return "unset" if value is None else value if isinstance(value, str) else value_words(value)
 
 
 def _fill(model: Any, family: AdoptableFamily, module: OwnModule) -> None:
