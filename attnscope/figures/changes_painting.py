@@ -1,6 +1,7 @@
 """Every head of a comparison small: its difference, and a stripe whose colour is its mean |Δ|."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -19,7 +20,8 @@ _LABEL_PX, _GAP_PX, _MARGIN_PX, _SIDE_PX = 14.0, 8.0, 8.0, 30.0
 _TIGHT_GAP_PX = 4.0
 """Between small maps without labels, which need the room themselves."""
 _LEAST_LABELLED_PX, _LARGEST_PX = 26.0, 160.0
-_SITES_ABREAST = (2, 3, 4)
+_SITES_ABREAST, _MANY_ABREAST = (2, 3, 4), (2, 3, 4, 6, 8, 12)
+"""Layers side by side: told apart by the labels of heads, or where layers are many by a gap."""
 _T = TypeVar("_T")
 _LEAST_TOP = 1e-5
 """Differences of rounding do not fill a stripe."""
@@ -52,6 +54,7 @@ class ChangesLayout:
     """Where the thumbnails lie: `rows` of heads, each box `side` × `height` with label and stripe around.
 
     `is_mixed`: heads of several stacks, whose labels begin with the letter of theirs and have room for it.
+    After every `n_together` heads of a row is a wider gap; 0: after none.
     """
 
     area: QRectF
@@ -61,6 +64,7 @@ class ChangesLayout:
     height: float
     label_px: float
     is_mixed: bool = False
+    n_together: int = 0
 
     @property
     def pitch(self) -> tuple[float, float]:
@@ -72,7 +76,8 @@ class ChangesLayout:
     def box(self, row: int, column: int) -> QRectF:
         """The rectangle of one thumbnail, on whole pixels."""
         across, down = self.pitch
-        left = round(self.area.left() + column * across)
+        wider = column // self.n_together * _GAP_PX if self.n_together else 0.0
+        left = round(self.area.left() + column * across + wider)
         top = round(self.area.top() + row * down + self.label_px)
         return QRectF(left, top, max(1, round(self.width)), max(1, round(self.height)))
 
@@ -126,7 +131,36 @@ def changes_layout(rect: QRectF, grids: tuple[DifferenceGrid, ...], *, is_sorted
     for n in () if is_mixed else _SITES_ABREAST:  # short layers side by side, told apart by their labels
         wide = _laid_out(inner, tuple(sum(line, ()) for line in _lines(sites, n)), (), aspect)
         layouts += [wide] if wide.label_px else []
+    if _share_seen(layouts[0]) < 1.0:
+        layouts += [_many_layers(inner, grids, sites, n, aspect, is_mixed=is_mixed) for n in _MANY_ABREAST]
     return max(layouts, key=_legibility)
+
+
+def _many_layers(
+    inner: QRectF,
+    grids: tuple[DifferenceGrid, ...],
+    sites: tuple[tuple[ChangedHead, ...], ...],
+    n: int,
+    aspect: float,
+    *,
+    is_mixed: bool,
+) -> ChangesLayout:
+    """At most `n` layers of a stack in a row, a gap between them, the first and the last beside them."""
+    starts = [
+        k for k, grid in enumerate(grids) if not k or grid.heads[0].stack != grids[k - 1].heads[0].stack
+    ]
+    lines = [
+        range(k, min(k + n, end))
+        for start, end in pairwise((*starts, len(grids)))
+        for k in range(start, end, n)
+    ]
+    names = (
+        f"{_site_name(grids[line[0]], is_mixed=is_mixed)}–{grids[line[-1]].heads[0].layer}" for line in lines
+    )
+    rows = tuple(sum((sites[k] for k in line), ()) for line in lines)
+    beside = QRectF(inner.adjusted(type_px(1.6 * _SIDE_PX), 0, 0, 0))
+    n_together = max(map(len, sites))
+    return _laid_out(beside, rows, tuple(names), aspect, is_mixed=is_mixed, n_together=n_together)
 
 
 def paint_changes(
@@ -173,7 +207,7 @@ def paint_changes(
     painter.setPen(QColor(palette.muted))
     for row, name in enumerate(layout.names):
         box = layout.box(row, 0)
-        left = layout.area.left() - type_px(_SIDE_PX) - _MARGIN_PX
+        left = box.left() - 7 - text_width(name)
         place = QRectF(left, box.center().y() - type_px(8), box.left() - left - 6, type_px(16))
         painter.drawText(place, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, name)
     painter.restore()
@@ -186,8 +220,20 @@ def top_mean(grids: tuple[DifferenceGrid, ...]) -> float:
     return max(top, _LEAST_TOP) if top > 0 else top
 
 
-def _legibility(layout: ChangesLayout) -> tuple[bool, float]:
-    return layout.label_px > 0, layout.width
+def _legibility(layout: ChangesLayout) -> tuple[float, bool, float]:
+    return _share_seen(layout), layout.label_px > 0, layout.width
+
+
+def _share_seen(layout: ChangesLayout) -> float:
+    """How much of a layout lies in its area: 1 where all of it does, as with labels it always does."""
+    if layout.label_px:
+        return 1.0
+    n_columns, (across, down) = max(map(len, layout.rows), default=0), layout.pitch
+    n_wider = (n_columns - 1) // layout.n_together if layout.n_together else 0
+    wide, high = n_columns * across + n_wider * _GAP_PX, len(layout.rows) * down
+    return min((layout.area.width() + 1) / max(wide, 1), 1.0) * min(
+        (layout.area.height() + 1) / max(high, 1), 1.0
+    )
 
 
 def _lines(parts: tuple[_T, ...], n: int) -> tuple[tuple[_T, ...], ...]:
@@ -201,9 +247,11 @@ def _laid_out(
     aspect: float,
     *,
     is_mixed: bool = False,
+    n_together: int = 0,
 ) -> ChangesLayout:
     n_rows, n_columns = max(1, len(rows)), max(1, max((len(row) for row in rows), default=1))
-    across = inner.width() / n_columns - _GAP_PX
+    n_wider = (n_columns - 1) // n_together if n_together else 0
+    across = (inner.width() - n_wider * _GAP_PX) / n_columns - _GAP_PX
     down = inner.height() / n_rows - _GAP_PX - STRIPE_PX
     label = type_px(_LABEL_PX)
     width = min(across, (down - label) / aspect, _LARGEST_PX)
@@ -219,6 +267,7 @@ def _laid_out(
         height=width * aspect,
         label_px=label,
         is_mixed=is_mixed,
+        n_together=n_together,
     )
 
 

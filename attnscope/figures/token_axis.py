@@ -15,6 +15,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QPolygon
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import SMALL_PX, MapStyle, Turn, drawn_piece, font, plain_text, type_key, type_px
+from attnscope.records.maps import NO_TOKEN
 from attnscope.records.tokens import UNKNOWN_PIECES, Token
 from attnscope.shapes import outline
 
@@ -71,7 +72,8 @@ def _label_width(label: str, is_special: bool, _type: object) -> float:
 
 def axis_names(queries: tuple[Token, ...], style: MapStyle) -> tuple[str, str]:
     """What the columns and the rows are called: `Key`, and `Query`, or `Written` after what rows write."""
-    own = "Written" if queries and queries[0].read else "Query"
+    first = next((query for query in queries if query.id != NO_TOKEN), None)  # beside another text begin gaps
+    own = "Written" if first is not None and first.read else "Query"
     return plain_text(style.key_name) or "Key", plain_text(style.query_name) or own
 
 

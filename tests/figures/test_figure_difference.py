@@ -21,6 +21,7 @@ from attnscope.figures import (
     NOT_ALLOWED,
     GridMarks,
     MapStyle,
+    axis_names,
     by_change,
     caption_lines,
     changes_layout,
@@ -32,7 +33,7 @@ from attnscope.figures import (
     text_width,
 )
 from attnscope.figures.views import GAP, difference_codes, difference_layout, paint_difference
-from attnscope.records import NO_GATES, DifferenceGrid, HeadMap, HeadRef, Site, Tokens
+from attnscope.records import NO_GATES, NO_TOKEN, DifferenceGrid, HeadMap, HeadRef, Site, Token, Tokens
 from attnscope.viewmodels.compare import align_tokens, compare_maps
 
 pytestmark = [pytest.mark.qt, pytest.mark.usefixtures("qapp")]
@@ -191,6 +192,15 @@ def grids(n_layers: int = 3, n_heads: int = 4) -> tuple[DifferenceGrid, ...]:
     )
 
 
+def test_that_rows_are_called_after_what_they_write_though_the_first_is_of_the_other_side_alone() -> None:
+    written = tuple(replace(token, read="<s>") for token in tokens("le", "chat"))
+    gap = Token(id=NO_TOKEN, piece="–", is_special=True)
+    assert axis_names((gap, *written), MapStyle()) == ("Key", "Written")
+    assert (
+        axis_names((gap, *tokens("the", "cat")), MapStyle()) == axis_names((), MapStyle()) == ("Key", "Query")
+    )
+
+
 @pytest.mark.parametrize("is_sorted", [False, True])
 def test_that_every_head_of_a_comparison_is_shown_once(is_sorted: bool) -> None:
     rect = QRectF(0, 0, 520, 240)
@@ -204,6 +214,17 @@ def test_that_every_head_of_a_comparison_is_shown_once(is_sorted: bool) -> None:
     image = QImage(520, 240, QImage.Format.Format_RGB32)
     with QPainter(image) as painter:
         paint_changes(painter, layout, grids(), palette=DARK, marks=GridMarks(current=heads[0]))
+
+
+def test_that_all_of_many_layers_are_seen_and_named() -> None:
+    """As of a model of 24 layers in the page Compare at 1280×800: ten of them were below its edge."""
+    rect = QRectF(0, 0, 600, 200)
+    layout = changes_layout(rect, grids(24, 16), is_sorted=False)
+    assert sum(map(len, layout.rows)) == 24 * 16
+    assert all(rect.contains(layout.box(*place)) for place in layout.places())
+    assert (layout.names[0][:2], layout.names[-1][-3:]) == ("L0", "–23")
+    first, last, other = (layout.box(0, column) for column in (0, 15, 16))
+    assert other.left() - last.right() > layout.box(0, 1).left() - first.right() + 4
 
 
 def test_that_the_most_changed_heads_come_first_and_those_without_number_last() -> None:
