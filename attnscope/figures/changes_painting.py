@@ -1,5 +1,6 @@
 """Every head of a comparison small: its difference, and a stripe whose colour is its mean |Δ|."""
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
@@ -19,7 +20,7 @@ STRIPE_PX = 5.0
 _LABEL_PX, _GAP_PX, _MARGIN_PX, _SIDE_PX = 14.0, 8.0, 8.0, 30.0
 _TIGHT_GAP_PX = 4.0
 """Between small maps without labels, which need the room themselves."""
-_LEAST_LABELLED_PX, _LARGEST_PX = 26.0, 160.0
+_SPECK_PX, _LEAST_LABELLED_PX, _LARGEST_PX = 12.0, 26.0, 160.0
 _SITES_ABREAST, _MANY_ABREAST = (2, 3, 4), (2, 3, 4, 6, 8, 12)
 """Layers side by side: told apart by the labels of heads, or where layers are many by a gap."""
 _T = TypeVar("_T")
@@ -131,7 +132,7 @@ def changes_layout(rect: QRectF, grids: tuple[DifferenceGrid, ...], *, is_sorted
     for n in () if is_mixed else _SITES_ABREAST:  # short layers side by side, told apart by their labels
         wide = _laid_out(inner, tuple(sum(line, ()) for line in _lines(sites, n)), (), aspect)
         layouts += [wide] if wide.label_px else []
-    if _share_seen(layouts[0]) < 1.0:
+    if layouts[0].width < _SPECK_PX:
         layouts += [_many_layers(inner, grids, sites, n, aspect, is_mixed=is_mixed) for n in _MANY_ABREAST]
     return max(layouts, key=_legibility)
 
@@ -154,13 +155,13 @@ def _many_layers(
         for start, end in pairwise((*starts, len(grids)))
         for k in range(start, end, n)
     ]
-    names = (
+    names = tuple(
         f"{_site_name(grids[line[0]], is_mixed=is_mixed)}–{grids[line[-1]].heads[0].layer}" for line in lines
     )
     rows = tuple(sum((sites[k] for k in line), ()) for line in lines)
-    beside = QRectF(inner.adjusted(type_px(1.6 * _SIDE_PX), 0, 0, 0))
-    n_together = max(map(len, sites))
-    return _laid_out(beside, rows, tuple(names), aspect, is_mixed=is_mixed, n_together=n_together)
+    beside = QRectF(inner.adjusted(max(map(text_width, names), default=0.0) + 8, 0, 0, 0))
+    n_together = max(map(len, sites), default=0)
+    return _laid_out(beside, rows, names, aspect, is_mixed=is_mixed, n_together=n_together)
 
 
 def paint_changes(
@@ -205,7 +206,8 @@ def paint_changes(
             is_current = changed.head == marks.current
             _paint_label(painter, box, changed, palette, is_mixed=layout.is_mixed, is_current=is_current)
     painter.setPen(QColor(palette.muted))
-    for row, name in enumerate(layout.names):
+    stride = math.ceil(type_px(SMALL_PX) / layout.pitch[1])
+    for row, name in list(enumerate(layout.names))[::stride]:
         box = layout.box(row, 0)
         left = box.left() - 7 - text_width(name)
         place = QRectF(left, box.center().y() - type_px(8), box.left() - left - 6, type_px(16))
