@@ -69,6 +69,12 @@ def queries_first(q: Tensor, k: Tensor) -> Tensor:
     return causal(torch.einsum("bhqd,bhkd->bqhk", q, k) / WIDTH**0.5, queries=-3)
 
 
+def queries_first_by_broadcasting(q: Tensor, k: Tensor) -> Tensor:
+    """Made by no product, so that nothing tells which axis is which."""
+    scores = (q.transpose(1, 2)[:, :, :, None] * k[:, None]).sum(dim=-1)
+    return causal(scores / WIDTH**0.5, queries=-3)
+
+
 def grouped(q: Tensor, k: Tensor) -> Tensor:
     q = q.unflatten(1, (-1, N_GROUPS))
     return causal(torch.einsum("bhgqd,bhkd->bhgqk", q, k) / WIDTH**0.5)
@@ -132,7 +138,12 @@ def test_that_windows_are_rows_of_the_batch_with_all_heads_in_each() -> None:
 @pytest.mark.parametrize(
     ("attend", "n_kv_heads", "told", "words"),
     [
-        (queries_first, N_HEADS, None, r"6 heads and 4 queries, or the other way round.*heads=4"),
+        (
+            queries_first_by_broadcasting,
+            N_HEADS,
+            None,
+            r"6 heads and 4 queries, or the other way round.*heads=4",
+        ),
         (grouped, N_GROUPS, None, r"5 axes, 1 × 2 × 2 × 6 × 6: neither the module.*heads=4"),
         (
             lambda q, k: (q.transpose(1, 2).flatten(1, 2) @ k[:, 0].mT).softmax(dim=-1),
@@ -151,6 +162,65 @@ def test_that_axes_which_nothing_tells_apart_are_asked_about(
         model(text(1))
     with pytest.raises(UserError, match=words):
         recording.trace(list("abcdef"))
+
+
+def as_batches(q: Tensor, k: Tensor) -> Tensor:
+    q, k = (x.flatten(0, 1) for x in (q, k))
+    scores = torch.baddbmm(q.new_zeros(1, 1, 1), q, k.mT, alpha=WIDTH**-0.5)
+    return causal(scores.view(-1, N_HEADS, *scores.shape[1:]))
+
+
+def queries_first_of_tokens(q: Tensor, k: Tensor) -> Tensor:
+    scores = torch.einsum("bqhd, bkhd -> bhqk", q.transpose(1, 2), k.transpose(1, 2)) / WIDTH**0.5
+    scores = torch.cat([scores, scores.new_full((*scores.shape[:3], 1), -math.inf)], dim=-1)[..., :-1]
+    return causal(scores.permute(0, 2, 1, 3).contiguous(), queries=-3)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2])
+@pytest.mark.parametrize(
+    "attend",
+    [
+        lambda q, k: causal(q @ k.mT / WIDTH**0.5),
+        lambda q, k: causal((q @ k.mT).swapaxes(1, 2).mul_(WIDTH**-0.5), queries=-3),
+        queries_first,
+        queries_first_of_tokens,
+        as_batches,
+    ],
+    ids=["usual", "swapped", "einsum", "einsum swapped", "folded"],
+)
+def test_that_a_product_tells_heads_from_as_many_queries(attend: Callable[..., Tensor], n_rows: int) -> None:
+    model = Own(attend)
+    with attnscope.record(model, softmax=True) as recording:
+        model(text(n_rows, N_HEADS))
+    for row in range(n_rows):
+        found = recording.trace(list("abcd"), row=row).all_weights(0).nan_to_num(0.0).double()
+        torch.testing.assert_close(found, slow(model, text(n_rows, N_HEADS)[row]), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "attend",
+    [
+        queries_first_by_broadcasting,
+        lambda q, k: causal(torch.einsum("bhqd,bkd->bqhk", q, k[:, 0]), queries=-3),
+        lambda q, k: causal(q.transpose(1, 2) @ k[:, :1].mT, queries=-3),
+    ],
+    ids=["no product", "shared keys", "shared keys, broadcast"],
+)
+def test_that_as_many_heads_as_queries_are_asked_about_where_no_product_tells(
+    attend: Callable[..., Tensor],
+) -> None:
+    model = Own(attend)
+    with attnscope.record(model, softmax=True) as recording:
+        model(text(1, N_HEADS))
+    with pytest.raises(UserError, match=r"1 × 4 × 4 × 4 has as many heads as queries.*another text"):
+        recording.trace(list("abcd"))
+
+
+def test_that_queries_come_first_in_a_module_called_by_names_too() -> None:
+    model = Own(queries_first, told=None)
+    with attnscope.record(model, softmax=True) as recording:
+        model(x=text(1))
+    torch.testing.assert_close(weights_of(recording), slow(model, text(1)[0]), atol=1e-6, rtol=0)
 
 
 class Fused(Own):

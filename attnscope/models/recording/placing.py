@@ -35,6 +35,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from attnscope.counting import plural
 from attnscope.errors import UserError
@@ -150,21 +151,33 @@ def find_head_axes(shape: Sequence[int], told: int | None, around: Sequence[Ente
     )
 
 
-def has_queries_first(shape: Sequence[int], told: int | None, around: Sequence[Entered]) -> bool:
+def has_queries_first(
+    shape: Sequence[int], told: int | None, around: Sequence[Entered], query_axis: int | None = None
+) -> bool:
     """Whether a softmax of four axes is [batch, n_queries, n_heads, n_keys].
 
-    Raises UserError where it looks so and nothing says how many heads there are.
+    `query_axis` is where its queries stand, as far as its scores tell. Raises UserError where it may be so
+    and nothing says which.
     """
     second, third, n_keys = shape[1:]
     lengths = {size for entered in around for given, _ in entered.shapes for size in given}
-    if second == third or (second != n_keys and second not in lengths):
+    if second == third == 1 or (second != n_keys and second not in lengths):
         return False
     asked = [told] if told is not None else []
     asked += [n for entered in reversed(around) for n in _own_heads(entered.module, second * third)]
     for n_heads in asked:
-        if n_heads in (second, third):
+        if second != third and n_heads in (second, third):
             return n_heads == third
-    if not lengths or third in lengths or second not in lengths:
+    if query_axis is not None:
+        return query_axis == 1
+    if second == third:
+        raise UserError(
+            f"A softmax over {_sizes(shape)} has as many heads as queries, and its scores do not show which "
+            "axis is which.",
+            expected="another number of queries, or scores that are a product of queries and keys",
+            action="Record another text, with more tokens or fewer.",
+        )
+    if lengths and (third in lengths or second not in lengths):
         return False
     raise UserError(
         f"A softmax over {_sizes(shape)} is of {plural(second, 'head')} and "
@@ -172,6 +185,97 @@ def has_queries_first(shape: Sequence[int], told: int | None, around: Sequence[E
         expected="the number of heads",
         action=f"State it: attnscope.record(module, heads={third}), or heads={second}.",
     )
+
+
+_PRODUCTS = frozenset({"matmul", "__matmul__", "bmm", "baddbmm"})
+_SPLITS, _JOINS = frozenset({"view", "reshape", "unflatten", "flatten"}), "cat"
+
+
+class QueryAxes:
+    """Where queries stand in scores: told from the product that made them, and followed to the softmax.
+
+    Of each axis it keeps whether it comes from one factor alone, as queries and keys do, or from both, as
+    rows and heads do; None where one factor is repeated along it, as keys that heads share.
+    """
+
+    def __init__(self) -> None:
+        self._kept = WeakTensorKeyDictionary()
+
+    def note(self, func: Any, args: Sequence[Any], named: Mapping[str, Any], found: Any) -> None:
+        """Take in that a function of torch gave `found`; of tensors without strides or storage nothing is."""
+        try:
+            if isinstance(found, Tensor) and found.ndim >= 3:
+                axes = self._axes_of(getattr(func, "__name__", ""), args, named, found)
+                if axes is not None:
+                    self._kept[found] = axes
+        except RuntimeError:
+            return
+
+    def _axes_of(
+        self, name: str, args: Sequence[Any], named: Mapping[str, Any], found: Tensor
+    ) -> "_Axes | None":
+        if name in _PRODUCTS:
+            return _axes_of_product(args[-2:], found)
+        if name == "einsum":
+            return _axes_of_sum(args, found)
+        if not self._kept:
+            return None
+        parts = args[0] if name == _JOINS and args else args
+        given = [x for x in (*parts, *named.values()) if isinstance(x, Tensor) and x in self._kept]
+        axes = {_carried_axes(name, x, self._kept[x], found) for x in given}
+        return axes.pop() if len(axes) == 1 else None
+
+    def query_axis(self, scores: object) -> int | None:
+        """1 or 2, of scores of four axes; None where that is not known."""
+        axes = self._kept[scores] if isinstance(scores, Tensor) and scores in self._kept else None
+        known = {(True, False): 1, (False, True): 2}
+        return known.get(axes[1:3]) if axes is not None and len(axes) == 4 else None
+
+
+_Axes = tuple[bool | None, ...]
+
+
+def _carried_axes(name: str, x: Tensor, axes: _Axes, found: Tensor) -> _Axes | None:
+    """The axes of what a function made of a tensor: element by element, or as another view of it."""
+    if name in _SPLITS and found.ndim != x.ndim:
+        is_split = (x.ndim, found.ndim) == (3, 4)  # rows and heads, on one axis and on two
+        is_known = found.shape[-2:] == x.shape[-2:] and (is_split or axes[0] == axes[1])
+        lead = (axes[0], axes[0]) if is_split else axes[:1]
+        return (*lead, *axes[-2:]) if is_known and {x.ndim, found.ndim} == {3, 4} else None
+    if found.untyped_storage()._cdata != x.untyped_storage()._cdata:
+        return axes if found.shape == x.shape or name == _JOINS else None
+    if found.ndim != x.ndim:
+        return None
+    places = [(i, x.stride(i)) for i in range(x.ndim) if x.shape[i] > 1]
+    if len({stride for _, stride in places}) < len(places):
+        return None
+    whose = {stride: axes[i] for i, stride in places}
+    return tuple(whose.get(found.stride(i)) if found.shape[i] > 1 else None for i in range(found.ndim))
+
+
+def _axes_of_product(factors: Sequence[Any], found: Tensor) -> _Axes | None:
+    if len(factors) < 2 or not all(isinstance(x, Tensor) and x.ndim == found.ndim for x in factors):
+        return None
+    return (*(_is_own(factors, (i, i)) for i in range(found.ndim - 2)), True, True)
+
+
+def _axes_of_sum(args: Sequence[Any], found: Tensor) -> _Axes | None:
+    """The axes of an einsum of two tensors, by its letters."""
+    terms, _, given = str(args[0]).replace(" ", "").partition("->")
+    words = terms.split(",")
+    factors = args[1] if len(args) == 2 and isinstance(args[1], list | tuple) else args[1:]
+    if len(words) != 2 or len(factors) != 2 or len(given) != found.ndim or "." in terms:
+        return None
+    return tuple(_is_own(factors, tuple(word.find(letter) for word in words)) for letter in given)
+
+
+def _is_own(factors: Sequence[Tensor], places: Sequence[int]) -> bool | None:
+    """Whether an axis is of one factor alone; `places` are where it stands in each, -1 for nowhere."""
+    if min(places) < 0:
+        return True
+    both = list(zip(factors, places, strict=True))
+    is_repeated = [x.shape[i] == 1 or x.stride(i) == 0 for x, i in both]
+    return None if any(is_repeated) and max(x.shape[i] for x, i in both) > 1 else False
 
 
 def _sizes(shape: Sequence[int]) -> str:

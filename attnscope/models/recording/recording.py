@@ -42,6 +42,7 @@ from attnscope.models.recording.placing import (
     MAX_ROWS,
     Entered,
     Fold,
+    QueryAxes,
     RecordedCall,
     choose_row,
     find_fold,
@@ -66,11 +67,11 @@ Told = Callable[[str, tuple[Any, ...], dict[str, Any], Any], None]
 
 
 class Calls(TorchFunctionMode):
-    """Tells of every attention call, and of every softmax."""
+    """Tells of every attention call, and of every softmax; before that `note` hears of every function."""
 
-    def __init__(self, tell: Told) -> None:
+    def __init__(self, tell: Told, note: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]) -> None:
         super().__init__()
-        self._tell = tell
+        self._tell, self._note = tell, note
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -78,6 +79,7 @@ class Calls(TorchFunctionMode):
         """Make the call, then tell of it."""
         named = kwargs or {}
         found = func(*args, **named)
+        self._note(func, args, named, found)
         if func is F.scaled_dot_product_attention:
             self._tell("product", args, named, found)
         elif func is F.multi_head_attention_forward:
@@ -267,7 +269,8 @@ class Recording:
         self._modules = ModuleStack(module)
         self._has_softmax = softmax
         self._missed: dict[str, str] = {}
-        self._watch = Calls(self._take)
+        self._query_axes = QueryAxes()
+        self._watch = Calls(self._take, self._query_axes.note if softmax else lambda *_: None)
         self._plain = PlainCalls()
 
     @property
@@ -426,8 +429,10 @@ class Recording:
         """A call of four axes or more with its heads just before the queries."""
         around = self._modules.around
         if found.ndim == 4:
-            if kind == "softmax" and has_queries_first(found.shape, self._heads, around):
-                found = found.transpose(1, 2)
+            if kind == "softmax":
+                query_axis = self._query_axes.query_axis(args[0] if args else named.get("input"))
+                if has_queries_first(found.shape, self._heads, around, query_axis):
+                    found = found.transpose(1, 2)
             return args, named, found
         key = found if kind == "softmax" else named["key"] if "key" in named else args[1]
         n_keys = key.shape[-1 if kind == "softmax" else -2]
