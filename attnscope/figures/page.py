@@ -181,23 +181,32 @@ def check_width(spec: FigureSpec) -> None:
         )
 
 
-def values_hint(spec: FigureSpec) -> str:
-    """Why the weights that were asked for are not in their cells, and what to do; empty where they are."""
+def values_hint(spec: FigureSpec, *, wider: str = "--width-mm {:.0f}") -> str:
+    """Why the weights that were asked for are not in their cells, and what to do; empty where they are.
+
+    `wider` names the width in mm that has room.
+    """
     if not spec.style.show_values:
         return ""
     if not spec.has_cells:
         return "values belong to the view head"
+    cell_px = _too_narrow(spec)
+    if cell_px is None:
+        return ""
+    follows = is_fitted(spec)
+    widths = range(10 * int(spec.width_mm // 10 + 1), int(MAX_MM) + 1, 10)
+    grown = (fitted(s) if follows else s for s in (replace(spec, width_mm=float(width)) for width in widths))
+    wide = next((figure.width_mm for figure in grown if _too_narrow(figure) is None), None)
+    told = f"values do not fit: cells are {cell_px * _mm_of_px(spec):.1f} mm wide"
+    return f"{told}; {wider.format(wide)} has room" if wide is not None else told
+
+
+def _too_narrow(spec: FigureSpec) -> float | None:
+    """The width of the cells, in layout pixels, where their weights have no room; None where they have."""
     whole = QRectF(0.0, 0.0, spec.width_px / spec.type_scale, spec.height_px / spec.type_scale)
     with paper_type(spec.style.font):
         cell_px = spec.cell_px(whole.adjusted(0.0, 0.0, 0.0, -sum(frame_heights(spec))))
-        if cell_px is None or value_px(cell_px, spec.widest_value()):
-            return ""
-        wanted = next(px for px in range(5, 60) if value_px(px, spec.widest_value()))
-    wide = spec.width_mm + (wanted - cell_px) * _mm_of_px(spec) * spec.n_across(whole)
-    return (
-        f"values do not fit: cells are {cell_px * _mm_of_px(spec):.1f} mm wide; "
-        f"--width-mm {10 * -(-wide // 10):.0f} has room"
-    )
+        return None if cell_px is None or value_px(cell_px, spec.widest_value()) else cell_px
 
 
 def _mm_of_px(spec: FigureSpec) -> float:

@@ -270,10 +270,6 @@ class FigureSpec(ABC):
         """The shorter side of a cell of a figure with cells, in layout pixels; None where it has none."""
         return None
 
-    def n_across(self, body: QRectF) -> int:
-        """How many cells share the width of the page."""
-        return 1
-
     def widest_value(self) -> str:
         """The widest text that stands in a cell."""
         return ""

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,25 @@ def test_that_choices_reach_the_figure(qtbot):
     assert spec.caption.model == "tiny"
     choices.has_caption.setChecked(False)
     assert dialog.spec().caption is None
+
+
+def test_that_weights_without_room_in_their_cells_say_which_width_has_it(qtbot):
+    dialog = make(qtbot)
+    choices = dialog.choices
+    choices.width_mm.setValue(40)
+    choices.font_pt.setValue(12)
+    dialog.show_preview()
+    assert not dialog.message.text()
+    choices.values.click()
+    dialog.show_preview()
+    told = re.fullmatch(
+        r"values do not fit: cells are [\d.]+ mm wide; a width of (\d+) mm has room", dialog.message.text()
+    )
+    assert told is not None
+    assert dialog.save_button.isEnabled()
+    choices.width_mm.setValue(int(told[1]))
+    dialog.show_preview()
+    assert not dialog.message.text()
 
 
 def test_that_a_preset_sets_the_page_and_a_size_of_ones_own_is_custom(qtbot):

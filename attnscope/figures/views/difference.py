@@ -562,9 +562,6 @@ class DifferenceFigure(FigureSpec):
         first = difference_layout(body, self.compared).panels[0]
         return min(first.rows.step, first.columns.step)
 
-    def n_across(self, body: QRectF) -> int:
-        return 2 * len(self.compared.keys)
-
     def widest_value(self) -> str:
         return "−.88"
 

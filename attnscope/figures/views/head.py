@@ -203,9 +203,6 @@ class HeadFigure(MapsFigure):
         placed = self.placed(body, is_panel=False)
         return min(placed.rows.step, placed.columns.step)
 
-    def n_across(self, body: QRectF) -> int:
-        return len(self.maps[0].keys)
-
     def widest_value(self) -> str:
         return widest_of(self.maps[:1])
 

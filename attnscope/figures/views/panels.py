@@ -202,10 +202,6 @@ class PanelsFigure(FigureSpec):
                 found.append(min(placed.rows.step, placed.columns.step))
         return min(found, default=None)
 
-    def n_across(self, body: QRectF) -> int:
-        most = max(len(head_map.keys) for head_map in shown_maps(self))
-        return most * len({place.left() for place in panel_places(body, self)})
-
     def widest_value(self) -> str:
         return widest_of(shown_maps(self))
 

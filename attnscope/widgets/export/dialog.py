@@ -27,7 +27,7 @@ from attnscope.figures.colours import COLOUR_MAPS, ColourMap
 from attnscope.figures.export import image, save, suggested_name
 from attnscope.figures.file_names import ENDINGS, FORMATS, Format
 from attnscope.figures.html_page import check_page
-from attnscope.figures.page import PRESETS, fitted, is_fitted, preset_named, preset_of
+from attnscope.figures.page import PRESETS, fitted, is_fitted, preset_named, preset_of, values_hint
 from attnscope.figures.spec import (
     MAX_DPI,
     MAX_MM,
@@ -561,8 +561,8 @@ class ExportDialog(QDialog):
     def show_preview(self) -> None:
         """Draw the figure as chosen, or say why it cannot be made."""
         problem = self.preview.show_figure(self.spec(), self.choices.format())
-        self.message.set_role("error")
-        self.message.setText(problem)
+        self.message.set_role("error" if problem else "hint")
+        self.message.setText(problem or values_hint(self.spec(), wider="a width of {:.0f} mm"))
         self.save_button.setEnabled(not problem)
 
     def suggested_path(self) -> str:
