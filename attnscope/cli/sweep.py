@@ -151,7 +151,7 @@ class _Sweep:
         done = {summary.folder: summary for summary in self._summaries()}
         waiting = [run for run in runs if self._is_due(run, until, done)]
         if len(waiting) < len(runs):
-            say_error(f"{len(runs) - len(waiting)} of {len(runs)} runs have already come that far.")
+            say_error(f"{len(runs) - len(waiting)} of {len(runs)} runs have come that far, or diverged.")
         with self._signals:
             if self._arguments.jobs == 1:
                 for run in waiting:
@@ -172,17 +172,19 @@ class _Sweep:
 
     def best(self, runs: Sequence["SweepRun"]) -> tuple["SweepRun", ...]:
         """The runs that are worth going on with, told."""
-        from attnscope.records.runs import best_at, loss_at
+        from attnscope.records.runs import best_at, look_at
 
         after = self._arguments.after
         by_folder = {str(self._out / run.name): run for run in runs}
-        kept = best_at(self._summaries(), after, self._arguments.keep_best)
-        for summary in kept:
-            loss = loss_at(summary, after)
-            unit = loss_unit([summary.objective])
-            say_error(f"Continues: {summary.name}, validation {loss:.4f} {unit} at step {after:,}.")
+        kept: list[SweepRun] = []
+        for summary in best_at(self._summaries(), after, self._arguments.keep_best):
+            step, loss = look_at(summary, after)
+            if math.isfinite(loss):
+                kept.append(by_folder[summary.folder])
+                unit = loss_unit([summary.objective])
+                say_error(f"Continues: {summary.name}, validation {loss:.4f} {unit} at step {step:,}.")
         say_error(f"Stopped at step {after:,}: {len(runs) - len(kept)} of {len(runs)} runs.")
-        return tuple(by_folder[summary.folder] for summary in kept)
+        return tuple(kept)
 
     def tell_end(self, is_whole: bool) -> int:
         """The table of all runs, or JSON; gives the exit code."""

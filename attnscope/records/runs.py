@@ -443,10 +443,16 @@ def best_at(runs: Sequence[RunSummary], step: int, n_kept: int) -> tuple[RunSumm
 
 def loss_at(run: RunSummary, step: int) -> float:
     """The last held-out loss up to `step`; infinite when there is none, or the run diverged by then."""
-    if run.end == "diverged" and run.step < step:
-        return math.inf
-    losses = run.validation.values[run.validation.steps <= step]
-    return float(losses[-1]) if len(losses) and math.isfinite(losses[-1]) else math.inf
+    return look_at(run, step)[1]
+
+
+def look_at(run: RunSummary, step: int) -> tuple[int, float]:
+    """The same with the step that it is of."""
+    n_looks = int(np.searchsorted(run.validation.steps, step, side="right"))
+    if not n_looks or (run.end == "diverged" and run.step < step):
+        return 0, math.inf
+    loss = float(run.validation.values[n_looks - 1])
+    return int(run.validation.steps[n_looks - 1]), loss if math.isfinite(loss) else math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,17 +17,20 @@ from attnscope.cli import train as command
 from attnscope.errors import RecipeError, UserError
 from attnscope.figures import seed_chart
 from attnscope.records import (
+    Evaluated,
     Finished,
     RunLines,
     RunSummary,
     Saved,
+    Started,
+    Step,
     best_at,
     loss_at,
     parse_axes,
     seed_spreads,
     sweep_runs,
 )
-from attnscope.training import read_run
+from attnscope.training import line_from_event, read_run
 
 
 def summary(name: str, losses: dict[int, float], **values: object) -> RunSummary:
@@ -160,6 +163,41 @@ def test_that_the_worst_stop_early_and_a_second_call_does_nothing_twice(
     metrics = {path: path.read_bytes() for path in (tmp_path / "out").rglob("metrics.jsonl")}
     assert _train(*words) == 0
     assert {path: path.read_bytes() for path in metrics} == metrics
+
+
+def test_that_what_goes_on_is_told_with_the_step_of_its_loss_and_lost_runs_do_not(
+    task_recipe: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(task_recipe.replace("save_every", "evaluate_every = 2\nsave_every"))
+    started = Started(folder="", step=0, n_steps=6, n_parameters=9, device="cpu")
+    looks = [Evaluated(step=step, loss=loss, accuracy=0.0) for step, loss in ((2, 0.5), (6, 0.1))]
+    made = Step(step=6, loss=0.1, learning_rate=0.1, gradient_norm=1.0, tokens_per_s=9.0)
+    runs = {
+        "seed=0": [started, made, *looks, Finished(step=6, reason="done")],
+        "seed=1": [started, Finished(step=1, reason="diverged")],
+    }
+    for name, events in runs.items():
+        folder = tmp_path / "out" / name
+        folder.mkdir(parents=True)
+        (folder / "recipe.toml").write_text(recipe.read_text())
+        (folder / "metrics.jsonl").write_text("".join(f"{line_from_event(1, one)}\n" for one in events))
+    words = [
+        str(recipe),
+        "--out",
+        str(tmp_path / "out"),
+        "--seeds",
+        "0,1",
+        "--keep-best",
+        "2",
+        "--after",
+        "3",
+    ]
+    assert _train(*words) == 0
+    told = capsys.readouterr().err
+    assert "Continues: seed=0, validation 0.5000 nats per target token at step 2." in told
+    assert "Stopped at step 3: 1 of 2 runs." in told
+    assert told.count("Continues") == 1
 
 
 def test_that_a_wrong_combination_is_told_before_anything_is_trained(
