@@ -420,6 +420,11 @@ def activation_bytes(config: ModelConfig, shape: BatchShape) -> int:
         return activation_bytes(replace(config, memory_tokens=0), longer)
     if config.has_latents:
         return _latents_bytes(config, shape)
+    if (
+        config.reads_pair
+    ):  # of each token also what it finds in the other text, the four compared, the composed
+        of_text = activation_bytes(replace(config, reads_pair=False), shape)
+        return 2 * (of_text + 6 * shape.n_rows * config.d_model * shape.narrow)
     stacks: tuple[tuple[Stack, int], ...] = (
         ("encoder", config.encoder_layers),
         ("decoder", config.decoder_layers),

@@ -41,6 +41,12 @@ _RECIPES = {
     ),
     "span corruption": (_MODEL, _TEXT, {"kind": "span-corruption"}, {"batch_size": 16}),
     "classification": (_MODEL, _LABELLED, {"kind": "classification"}, {"batch_size": 32}),
+    "classification of pairs": (
+        {**_MODEL, "max_tokens": 48, "n_layers": 4, "reads_pair": True, "pooling": "mean"},
+        {"kind": "labelled", "path": "two.tsv"},
+        {"kind": "classification"},
+        {"batch_size": 256},
+    ),
     "Bahdanau": (
         {**_CELLS, "body": "gru", "score": "additive"},
         _PAIRS,
@@ -111,6 +117,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]]
     lines = [" ".join(words[n : n + 5 + n % 25]) for n in range(0, 60_000, 30)]
     (folder / "text.txt").write_text("\n".join(lines))
     (folder / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in itertools.pairwise(lines)))
+    two = (f"{n % 3}\t{a}\t{b}\n" for n, (a, b) in enumerate(itertools.pairwise(lines)))
+    (folder / "two.tsv").write_text("".join(two))
     (folder / "labelled.tsv").write_text("".join(f"{n % 3}\t{line}\n" for n, line in enumerate(lines)))
     texts = {
         name: _recipe_text(*parts, vocab_size=3000 if "large" in name or "translation" in name else 300)
