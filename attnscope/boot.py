@@ -234,9 +234,10 @@ def open_missing_output() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
 
 
-def forget_output() -> None:
-    """Let nothing more be written to standard output: its reader has gone."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def forget_output(*, has_errors: bool = False) -> None:
+    """Let nothing more be written to standard output: its reader has gone. `has_errors`: nor to the other."""
+    for stream in (sys.stdout, sys.stderr) if has_errors else (sys.stdout,):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def forget_terminal() -> None:

@@ -48,6 +48,20 @@ class RecipeError(UserError):
     """A recipe or model configuration with an unknown key or an impossible value."""
 
 
+def no_access(error: BaseException) -> UserError | None:
+    """What to tell where the system keeps a person from a file, or from the folder it is in; else None.
+
+    Most of pathlib's questions raise for a path in a folder that may not be looked into.
+    """
+    if not isinstance(error, PermissionError) or not error.filename:
+        return None
+    return UserError(
+        f"{error.filename} cannot be reached: {error.strerror}.",
+        expected="a place that you may read and write",
+        action="Change the rights of the file, or of the folder it is in, or choose another place.",
+    )
+
+
 def _ended(text: str) -> str:
     """A sentence with its full stop, which a library's own words often lack."""
     text = text.rstrip()

@@ -120,9 +120,9 @@ def output_file(text: str) -> Path:
     _refuse_folder(text)
     if text == "-":
         raise argparse.ArgumentTypeError("'-' is no name of a file; /dev/stdout is standard output")
-    if not path.name or path.is_dir():
+    if not path.name or os.path.isdir(path):  # pathlib raises where a folder may not be looked into
         raise argparse.ArgumentTypeError(f"'{text}' is a folder, not the name of a file")
-    if not path.parent.is_dir():
+    if not os.path.isdir(path.parent):
         raise argparse.ArgumentTypeError(f"the folder {path.parent} does not exist")
     if not is_stream(path) and not os.access(path.parent, os.W_OK):
         raise argparse.ArgumentTypeError(f"nothing can be written into {path.parent}")

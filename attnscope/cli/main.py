@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from attnscope import __version__, boot
 from attnscope.cli.terminal import STOPPED, Interrupts, flush_said, say, say_error
-from attnscope.errors import UserError
+from attnscope.errors import UserError, no_access
 
 DONE, FAULT, MENDABLE = 0, 1, 2
 _DEVICES = {"bench": "cpu"}
@@ -181,7 +181,7 @@ def run_guarded(arguments: argparse.Namespace) -> int:
     except SystemExit:
         raise
     except BaseException as error:  # noqa: BLE001  the outer edge: panics of native libraries end here
-        lost = _lost_device(error)
+        lost = no_access(error) or _lost_device(error)
         if lost is not None:
             say_error(f"attnscope: {lost}")
             return MENDABLE

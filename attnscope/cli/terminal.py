@@ -226,7 +226,7 @@ def has_engine() -> bool:
 
 STOP_AT_EOF = "--stop-at-eof"
 _STDIN = 0
-_OF_SIGNALS = 128
+_OF_SIGNALS, _PIPE = 128, 13
 """What a shell adds to a signal's number in the exit code of what it ended: 129, 130, 143."""
 
 
@@ -234,7 +234,7 @@ class TrainingSignals:
     """While it lasts, Ctrl+C, SIGTERM and the end of the terminal call `stop` with the signal's number.
 
     Where `may_leave` a second Ctrl+C raises KeyboardInterrupt. A hang-up that is ignored from outside, as
-    with nohup, stays ignored.
+    with nohup, stays ignored. Whoever finds that nobody reads what is told calls `reader_gone`.
     """
 
     def __init__(self, stop: Callable[[int], None], *, may_leave: bool = True) -> None:
@@ -246,6 +246,11 @@ class TrainingSignals:
     def exit_code(self) -> int:
         """Of a command that was stopped and not done."""
         return _OF_SIGNALS + [*self._heard, signal.SIGINT][0]
+
+    def reader_gone(self) -> None:
+        """Stop, and tell nothing more."""
+        boot.forget_output(has_errors=True)
+        self._on_signal(getattr(signal, "SIGPIPE", _PIPE), None)
 
     def __enter__(self) -> "TrainingSignals":
         numbers: list[int] = [signal.SIGINT, signal.SIGTERM]

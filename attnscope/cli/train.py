@@ -240,10 +240,17 @@ def _train(arguments: argparse.Namespace, recipe: "Recipe", device: "torch.devic
     teller = _teller(arguments, ranks)
     last_evaluated: Evaluated | None = None
     finished: Finished | None = None
+    untold: UserError | None = None
     # torchrun passes a signal on that has come already: there a second one says nothing new
     with TrainingSignals(lambda number: _stop(training, ranks, number), may_leave=ranks.n == 1) as signals:
         for event in training.events():
-            teller.tell(event)
+            try:
+                teller.tell(event)
+            except BrokenPipeError:
+                signals.reader_gone()
+            except UserError as error:  # standard output takes no more
+                untold = error
+                training.request_stop()
             if arguments.until is not None and event.step >= arguments.until:
                 training.request_stop()
             match event:
@@ -251,6 +258,8 @@ def _train(arguments: argparse.Namespace, recipe: "Recipe", device: "torch.devic
                     last_evaluated = event
                 case Finished():
                     finished = event
+    if untold is not None:
+        raise untold
     if finished is None or finished.reason in ("diverged", "out-of-memory") or not training.is_saved:
         return 2
     if finished.reason == "stopped":

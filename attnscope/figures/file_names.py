@@ -33,12 +33,12 @@ def target_of(path: Path | str) -> tuple[Path, Format]:
 
 def is_stream(path: Path) -> bool:
     """Whether the path names a pipe or a device, which is written into as it is."""
-    return path.parent == Path("/dev") or (path.exists() and not path.is_file())
+    return path.parent == Path("/dev") or (os.path.exists(path) and not os.path.isfile(path))
 
 
 def _without_extension(path: Path) -> Path:
     """Where a figure goes whose name tells no format."""
-    if path.is_dir():
+    if os.path.isdir(path):
         raise SaveError(
             f"{path} is a folder.",
             expected="the name of a file, such as figure.svg",
@@ -50,7 +50,7 @@ def _without_extension(path: Path) -> Path:
 def checked_target(path: Path | str) -> tuple[Path, Format]:
     """As `target_of`, of a folder that is there; raises SaveError for one that is not."""
     target, format = target_of(path)
-    if not target.parent.is_dir():
+    if not os.path.isdir(target.parent):
         raise SaveError(
             f"The folder {target.parent} does not exist.",
             expected="a folder to write the figure into",

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from attnscope.crash import CrashWriter
-from attnscope.errors import UserError
+from attnscope.errors import UserError, no_access
 from attnscope.hub.shelf import carried_models
 from attnscope.models import Model, demo_models, open_source
 from attnscope.nn import lost_device, stop_if_unwanted
@@ -442,7 +442,7 @@ class Engine:
             return Failed(number=number, request=name, message=str(error))
         if isinstance(error, MemoryError | torch.OutOfMemoryError):
             return Failed(number=number, request=name, message=_MEMORY)
-        lost = lost_device(error)
+        lost = no_access(error) or lost_device(error)
         if lost is not None:
             return Failed(number=number, request=name, message=str(lost))
         log = self._write_crash(error, f"serving {request!r}"[:2000])

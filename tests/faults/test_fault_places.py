@@ -15,6 +15,8 @@ from attnscope.cli.main import main
 from attnscope.errors import LoadError, SaveError
 from attnscope.figures import target_of
 from attnscope.models import load
+from attnscope.records import Failed, FollowRun
+from attnscope.workers import Engine
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links, pipes and rights as Unix has them")
 
@@ -214,3 +216,23 @@ def test_that_a_start_in_a_folder_that_is_gone_is_refused_before_torch_ends_the_
     (tmp_path / "gone").rmdir()
     assert main(["info", "grammar"]) == 2
     assert "no longer exists. Change to another folder" in capsys.readouterr().err
+
+
+def test_that_a_folder_that_may_not_be_looked_into_is_told_and_no_fault(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As pathlib has it up to Python 3.13; for root no folder is shut."""
+
+    def refuse(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "exists", refuse)
+    monkeypatch.setattr(Path, "is_dir", refuse)
+    told = "cannot be reached: Permission denied. Expected: a place that you may read and write. "
+    assert main(["convert", "stories", "-o", "shut/model"]) == 2
+    assert f"shut/model {told}" in capsys.readouterr().err
+    crashes: list[object] = []
+    (failed,) = Engine(lambda *_: crashes.append(0)).handle(FollowRun(number=1, folder="shut"))
+    assert isinstance(failed, Failed)
+    assert told in failed.message
+    assert not crashes

@@ -15,9 +15,9 @@ PROGRAM = [sys.executable, "-m", "attnscope"]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="shells close streams on POSIX only")
 
 
-def run_in_shell(line: str) -> subprocess.CompletedProcess[str]:
+def run_in_shell(line: str, before: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["sh", "-c", f"{sys.executable} -m attnscope {line}"], capture_output=True, text=True
+        ["sh", "-c", f"{before}{sys.executable} -m attnscope {line}"], capture_output=True, text=True
     )
 
 
@@ -81,3 +81,15 @@ def test_that_standard_input_is_read_where_a_file_is_named_by_a_hyphen(tmp_path:
         refused = run_in_shell(command)
         assert refused.returncode == 2
         assert "/dev/stdout" in refused.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("told", ["--json | head -n 6", "2>&1 >/dev/null | head -n 6"])
+def test_that_training_whose_reader_has_gone_saves_what_it_has_learned(tmp_path: Path, told: str) -> None:
+    run, sets = tmp_path / "run", "--set training.evaluate_every=1 --set training.save_every=100000"
+    words, _, reader = told.partition("|")
+    command = f"train copy --out {run} {sets} {words}"
+    ended = run_in_shell(f"{command}; echo $? > {tmp_path}/code; }} |{reader}", before="{ ")
+    assert ended.stdout.count("\n") == 6, ended.stderr
+    assert (tmp_path / "code").read_text() == "141\n"
+    assert max(int(folder.name) for folder in (run / "checkpoints").iterdir()) > 0
