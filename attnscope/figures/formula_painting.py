@@ -356,7 +356,12 @@ def set_formula(texts: Sequence[str], size_px: int, room: float = 0.0) -> SetFor
 
     `size_px` is that of the letters around it, as in `style.font`.
     """
-    em = type_px(size_px) * LARGER
+    return _laid_out(tuple(texts), type_px(size_px) * LARGER, room, tuple(QFont().families()))
+
+
+@lru_cache(maxsize=1024)
+def _laid_out(texts: tuple[str, ...], em: float, room: float, _families: tuple[str, ...]) -> SetFormula:
+    """Kept: a layout asks for the height of each formula again and again, at a few widths."""
     metrics = QFontMetricsF(_face(em))
     top, lines, width = 0.0, [], 0.0
     least_up, least_down = 0.78 * metrics.ascent(), 0.7 * metrics.descent()

@@ -63,6 +63,7 @@ class LabPlot(LinePlot):
     def show_chart(self, chart: Chart) -> None:
         """Draw another chart."""
         self._chart = chart
+        self.is_fitted = False  # before all of it is there
         self.set_log(chart.is_log_y)
         lines = tuple(self._line(series) for series in chart.series if series.style == "line")
         xs = np.concatenate([np.empty(0), *(self._xs(series.xs) for series in chart.series)])

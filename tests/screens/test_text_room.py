@@ -113,7 +113,7 @@ def settled_shortfalls(part: QWidget, qtbot: QtBot) -> list[str]:
     """What has too little room once a text that changed just now has its place."""
     QApplication.processEvents()
     for _ in range(10):
-        if not shortfalls(part):
-            break
+        if not (found := shortfalls(part)):
+            return []
         qtbot.wait(200)
-    return shortfalls(part)
+    return found
