@@ -215,7 +215,7 @@ def quality_charts(shown: Quality) -> tuple[Chart, ...]:
         Chart(
             title="Tokens",
             x_label="tokens of the row",
-            y_label="share right at their positions",
+            y_label="share right at their positions, end included",
             series=_lines(lengths, shown.tokens),
             y_range=(0.0, 1.08),
             marks=marks,

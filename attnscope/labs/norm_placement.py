@@ -144,11 +144,11 @@ def _sentence(choice: PlacementChoice, by_layer: dict[Place, Numbers], last: dic
     if choice.answer.progress or not (np.isfinite(post).all() and np.isfinite(pre).all()):
         return claimed(CLAIM, choice.answer)
     ratio = float(post[-1] / pre[-1])
-    if ratio < 1.3:
+    if ratio < 1.3 and choice.drawing == "small":
         return (
             f"With weights as small as these, {len(post)} layers hardly add to the stream and both "
-            f"positions of the norm have the same gradients. Initialise them as in the paper to see the "
-            f"difference."
+            "positions of the norm have nearly the same gradients. Initialise them as in the paper to see "
+            "the difference."
         )
     first, final = (float(last["post"][k]) for k in (0, -1))
     shallow, deep = format_number(first, 2), format_number(final, 2)

@@ -66,13 +66,19 @@ Lengths = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class _Sampled:
-    """Tokens of some texts of a file, and how many bytes of it these are."""
+    """Tokens of both texts of some lines of a file, 0 without a second [n, 2]; how many bytes these are."""
 
-    lengths: Lengths
+    sides: Lengths
     n_bytes: int
 
+    @property
+    def lengths(self) -> Lengths:
+        """Of two texts the longer."""
+        longer: Lengths = self.sides.max(axis=1)
+        return longer
 
-_NOTHING = _Sampled(np.empty(0, dtype=np.int64), 0)
+
+_NOTHING = _Sampled(np.empty((0, 2), dtype=np.int64), 0)
 
 
 def file_lengths(recipe: Recipe) -> Lengths | None:
@@ -106,15 +112,13 @@ def _sampled(recipe: Recipe) -> _Sampled:
         return _NOTHING
     tokenizer = recipe.tokenizer
     signature = (stat.st_mtime_ns, stat.st_size)
-    is_tagged = recipe.data.kind == "tagged"
-    return _lengths(str(path), signature, tokenizer.kind, tokenizer.vocab_size, is_tagged=is_tagged)
+    return _lengths(str(path), signature, tokenizer.kind, tokenizer.vocab_size, recipe.data.kind)
 
 
 @lru_cache(maxsize=32)
-def _lengths(
-    path: str, signature: tuple[int, int], kind: str, vocab_size: int, *, is_tagged: bool
-) -> _Sampled:
-    found: list[int] = []
+def _lengths(path: str, signature: tuple[int, int], kind: str, vocab_size: int, data_kind: str) -> _Sampled:
+    found: list[tuple[int, int]] = []
+    is_tagged, first = data_kind == "tagged", 1 if data_kind == "labelled" else 0
     n_bytes = 0
     try:
         with open_outside(Path(path), expected="a text file") as stream:
@@ -126,12 +130,12 @@ def _lengths(
                 texts = lines[bool(start) : -1]
                 n_bytes += sum(1 + len(line) for line in texts)
                 texts = _sentences(texts)[bool(start) :] if is_tagged else texts
-                found += [_tokens(text, kind, vocab_size) for text in texts if text.strip()]
+                found += [_tokens(text, kind, vocab_size, first) for text in texts if text.strip()]
     except (LoadError, OSError):
         return _NOTHING
-    lengths = np.array(found, dtype=np.int64)
+    sides = np.array(found, dtype=np.int64).reshape(-1, 2)
     # As batches draw them, however the file is sorted.
-    return _Sampled(np.random.default_rng(0).permutation(lengths), n_bytes)
+    return _Sampled(sides[np.random.default_rng(0).permutation(len(sides))], n_bytes)
 
 
 def _sentences(lines: Sequence[bytes]) -> list[bytes]:
@@ -150,10 +154,12 @@ def _sentences(lines: Sequence[bytes]) -> list[bytes]:
     return found
 
 
-def _tokens(line: bytes, kind: str, vocab_size: int) -> int:
-    """Of the longer text of a line, with the token that ends it."""
-    texts = line.decode("utf-8", errors="replace").replace("|||", "\t").split("\t")[:2]
-    return 1 + max(KINDS[kind].n_tokens(text.strip(), vocab_size) for text in texts)
+def _tokens(line: bytes, kind: str, vocab_size: int, first: int) -> tuple[int, int]:
+    """Of both texts of a line from column `first` on, with the tokens that end them; 0 without a second."""
+    columns = line.decode("utf-8", errors="replace").replace("|||", "\t").split("\t")
+    texts = columns[first : first + 2] or columns[:1]
+    one, *other = (1 + KINDS[kind].n_tokens(text.strip(), vocab_size) for text in texts)
+    return one, other[0] if other else 0
 
 
 _SITE_BYTES, _TOKEN_BYTES = 1000, 100
@@ -375,12 +381,17 @@ def n_texts_read(config: ModelConfig) -> int:
 
 def tokens_a_step(recipe: Recipe) -> float:
     """Tokens read in one optimiser step, of both texts together, padding included."""
-    if recipe.data.kind == "task" and not recipe.model.patch_size:
-        n_memory = recipe.model.memory_tokens
-        lengths = np.minimum(_task_lengths(recipe), recipe.model.max_tokens - n_memory)
-        n_tokens = float(_in_batches(lengths + n_memory, recipe).sum())
+    model, n_memory = recipe.model, recipe.model.memory_tokens
+    sides = _NOTHING.sides
+    if recipe.data.kind == "task" and not model.patch_size:
+        sides = _task_lengths(recipe)
+    elif file_lengths(recipe) is not None and n_texts_read(model) == 2:
+        sides = _sampled(recipe).sides
+    if len(sides):
+        lengths = np.minimum(sides, model.max_tokens - n_memory) + n_memory
+        n_tokens = float(_in_batches(lengths, recipe).sum())
     else:
-        n_tokens = n_texts_read(recipe.model) * mean_tokens(recipe)
+        n_tokens = n_texts_read(model) * mean_tokens(recipe)
     return n_tokens * recipe.training.batch_size * recipe.training.accumulate
 
 

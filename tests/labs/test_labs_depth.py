@@ -248,6 +248,21 @@ def test_that_gradients_are_shown_as_far_as_they_have_come() -> None:
     )
 
 
+@pytest.mark.parametrize(("drawing", "is_small"), [("xavier", False), ("small", True)])
+def test_that_only_small_weights_are_called_small(drawing: str, is_small: bool) -> None:
+    question = GradientQuestion(n_layers=2, drawing=drawing)
+    curves = tuple(
+        GradientCurve(place=place, n_layers=n, norms=(last,) * n)
+        for n in (1, 2)
+        for place, last in (("post", 1.2), ("pre", 1.0))
+    )
+    answer = ExperimentAnswer(finding=GradientFinding(question=question, curves=curves), is_exact=True)
+    choice = replace(NORMS_BEFORE_OR_AFTER.example, n_layers=2, drawing=drawing, answer=answer)
+    sentence = NORMS_BEFORE_OR_AFTER.resolve(choice).words.sentence
+    assert ("With weights as small as these" in sentence) == is_small
+    assert ("1.2 times the gradient" in sentence) == (not is_small)
+
+
 def _warmed(ends: dict[str, float]) -> WarmupFinding:
     """Runs that end at these losses."""
     runs = tuple(

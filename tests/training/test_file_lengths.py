@@ -1,9 +1,11 @@
 """How long the texts of a file are before there is a tokenizer, against the tokenizer that is then made."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from attnscope.schemes.tokenizers import KINDS
 from attnscope.text import train_tokenizer
@@ -13,7 +15,9 @@ from attnscope.training import (
     longest_tokens,
     mean_tokens,
     parse_recipe,
+    plan_recipe,
     prepare,
+    tokens_a_step,
 )
 
 LINE = (
@@ -76,6 +80,20 @@ def test_that_a_file_that_tells_nothing_is_planned_with_the_longest(tmp_path: Pa
     for path in (empty, one, fifo, tmp_path, tmp_path / "missing"):
         assert mean_tokens(_recipe(path)) == 256.0
     assert 1.0 <= mean_tokens(_recipe(odd)) <= 256.0
+
+
+def test_that_both_texts_of_a_pair_count_as_long_as_each_is(tmp_path: Path) -> None:
+    path, labelled = tmp_path / "pairs.tsv", tmp_path / "labelled.tsv"
+    path.write_text("a b c d e f g\ta b\n" * 50, encoding="utf-8")
+    plan = plan_recipe(_recipe(path, "words"), torch.device("cpu"))
+    assert plan.tokens_a_step == 4 * (8 + 3)
+    assert any(
+        note.startswith("For memory every text is counted with max_tokens, 256") for note in plan.notes
+    )
+    labelled.write_text("good\ta b c d e f g\ta b\n" * 50, encoding="utf-8")
+    pair = _recipe(labelled, "words", data="labelled")
+    pair = replace(pair, model=replace(pair.model, reads_pair=True))
+    assert tokens_a_step(pair) == 4 * (8 + 3)
 
 
 def test_that_labelled_texts_are_counted_too(tmp_path: Path) -> None:
