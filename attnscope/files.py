@@ -130,6 +130,10 @@ def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
                 if old.is_file() or old == folder:
                     _keeps_rights(old, new)
         _swap(temporary, folder)
+    except SaveError as error:  # of a file that was to be in it
+        if not isinstance(error.__cause__, OSError):
+            raise
+        raise save_error(folder, error.__cause__) from error
     except (OSError, ValueError) as error:
         raise save_error(folder, error) from error
     finally:

@@ -232,17 +232,17 @@ class RunLock:
             folder.mkdir(parents=True, exist_ok=True)
             descriptor = _open_locked(self._path)
         except (OSError, ValueError) as error:
-            raise SaveError(
-                f"The run folder {str(folder)[:200]} cannot be written: "
-                f"{getattr(error, 'strerror', None) or error}.",
-                action="Choose another folder, for instance in your own home.",
-            ) from error
+            raise _unwritable(folder, error) from error
         held_by = read_writer(folder)
         if descriptor is None or (held_by is not None and not held_by.is_here):
             if descriptor is not None:
                 os.close(descriptor)
             raise _refusal(folder, held_by)
-        _write_holder(descriptor)
+        try:
+            _write_holder(descriptor)
+        except OSError as error:
+            _release(descriptor, self._path, made)
+            raise _unwritable(folder, error) from error
         self._release = weakref.finalize(self, _release, descriptor, self._path, made)
 
     def release(self) -> None:
@@ -270,6 +270,13 @@ def _number(value: object, most: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
         raise ValueError(f"{str(value)[:40]!r} is not a number from 0 to {most:g}")
     return float(value)
+
+
+def _unwritable(folder: Path, error: OSError | ValueError) -> SaveError:
+    return SaveError(
+        f"The run folder {str(folder)[:200]} cannot be written: {getattr(error, 'strerror', None) or error}.",
+        action="Choose another folder, for instance in your own home.",
+    )
 
 
 def _refusal(folder: Path, writer: RunWriter | None) -> UserError:

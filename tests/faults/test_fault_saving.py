@@ -68,6 +68,21 @@ def test_that_a_folder_that_cannot_be_filled_leaves_the_old_folder(tmp_path: Pat
     files.check_manifest(folder)
 
 
+def test_that_a_full_disk_is_told_of_the_folder_and_not_of_the_file_that_was_to_be_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(SaveError) as caught:
+        files.replace_folder(tmp_path / "model", lambda new: files.replace_file(new / "weights", b"new"))
+    assert str(caught.value).startswith(
+        f"{tmp_path / 'model'} could not be written: No space left on device."
+    )
+    assert os.listdir(tmp_path) == []
+
+
 def test_that_a_kill_at_any_moment_leaves_old_or_new(tmp_path: Path) -> None:
     """F37: kill -9 while a folder is replaced again and again."""
     folder = tmp_path / "model"

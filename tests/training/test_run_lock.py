@@ -56,6 +56,19 @@ def test_that_a_lock_of_another_computer_is_respected_with_its_age_and_a_way_out
     RunLock(tmp_path).release()
 
 
+def test_that_a_run_on_a_full_disk_is_refused_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", fail)
+    with pytest.raises(SaveError, match=r"run cannot be written: No space left on device"):
+        RunLock(tmp_path / "run")
+    monkeypatch.undo()
+    assert os.listdir(tmp_path) == []
+
+
 @pytest.mark.parametrize("content", ["", "{}", "\0" * 40, '{"pid": "x", "host": 1, "since": null}', "[1]"])
 def test_that_a_damaged_lock_that_nobody_holds_is_taken_over(tmp_path: Path, content: str) -> None:
     (tmp_path / LOCK_NAME).write_text(content)
