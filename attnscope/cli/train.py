@@ -309,7 +309,7 @@ def _wait(training: "TrainingRun", seconds: float) -> None:
 def _teller(arguments: argparse.Namespace, ranks: "Ranks") -> "_JsonTeller | _BarTeller | _Silence":
     if not ranks.is_writer:
         return _Silence()
-    return _JsonTeller() if arguments.json else _BarTeller()
+    return _JsonTeller() if arguments.json else _BarTeller(arguments.until)
 
 
 class _Silence:
@@ -338,8 +338,8 @@ _NEXT = {
 class _BarTeller:
     """A progress bar on a terminal; elsewhere a line for each look at held-out data."""
 
-    def __init__(self) -> None:
-        self._n_steps = 1
+    def __init__(self, until: int | None = None) -> None:
+        self._n_steps, self._until = 1, until
         self._first_step = 0
         self._is_terminal = sys.stderr.isatty()
         self._started_at = self._drawn_at = time.monotonic()
@@ -391,7 +391,8 @@ class _BarTeller:
     def bar(self, step: Step, elapsed_s: float) -> str:
         """The bar as one line: how far, the loss, the speed, and how long it will take still."""
         filled = round(_BAR_WIDTH * step.step / self._n_steps)
-        left_s = elapsed_s / max(1, step.step - self._first_step) * (self._n_steps - step.step)
+        last = min(self._n_steps, self._until or self._n_steps)
+        left_s = elapsed_s / max(1, step.step - self._first_step) * max(0, last - step.step)
         return (
             f"[{'█' * filled}{'·' * (_BAR_WIDTH - filled)}] {step.step:,}/{self._n_steps:,}  "
             f"loss {step.loss:.4f}  {step.tokens_per_s:,.0f} tokens/s  {_open_heads(step)}"

@@ -162,6 +162,14 @@ def test_that_the_bar_says_how_far_and_how_long() -> None:
         assert part in line
 
 
+def test_that_a_run_that_is_to_stop_early_is_told_the_time_until_then() -> None:
+    teller = command._BarTeller(until=60)
+    teller._n_steps = 200
+    step = Step(step=50, loss=1.25, learning_rate=1e-3, gradient_norm=1.0, tokens_per_s=9.0)
+    assert "50/200" in teller.bar(step, elapsed_s=30.0)
+    assert "0:06 left" in teller.bar(step, elapsed_s=30.0)
+
+
 def test_that_a_loss_is_told_with_its_unit_and_an_accuracy_as_one(
     recipe_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
