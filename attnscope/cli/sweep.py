@@ -292,9 +292,15 @@ class _Sweep:
         place, recipe = self._places[run.name], self._recipes[run.name]
         if event == "Evaluated":
             told = f"validation {values['loss']:.4f} {loss_unit([recipe.objective.kind])}"
-            say_error(f"{place}: step {values['step']:,} of {recipe.training.n_steps:,}, {told}")
+            self._say(f"{place}: step {values['step']:,} of {recipe.training.n_steps:,}, {told}")
         if event == "Finished" and values["reason"] not in _ENDS:
-            say_error(f"{place}: {values['reason']} at step {values['step']:,}. {values['note']}")
+            self._say(f"{place}: {values['reason']} at step {values['step']:,}. {values['note']}")
+
+    def _say(self, text: str) -> None:
+        try:
+            say_error(text)
+        except BrokenPipeError:
+            self._signals.reader_gone()
 
     def _summaries(self) -> "tuple[RunSummary, ...]":
         from attnscope.training.summaries import read_runs
