@@ -10,7 +10,7 @@ from math import isfinite
 import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
-from PySide6.QtCore import QEvent, QObject, QPointF, Qt, Signal, Slot
+from PySide6.QtCore import QEvent, QObject, QPointF, QRectF, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QGraphicsSimpleTextItem, QWidget
 
@@ -33,6 +33,11 @@ class UprightAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
         seen = [step for step in wider if math.floor(high / step) * step >= low] or [levels[0][0]]
         return [(next((step for step in seen if step >= least), seen[-1]), 0)]
 
+    def boundingRect(self) -> QRectF:
+        """Numbers at the ends of a low plot are written too: they need a little room beyond it."""
+        beyond = _BEYOND_SHARE * QFontMetricsF(font(SMALL_PX)).height()
+        return QRectF(super().boundingRect()).adjusted(0.0, -beyond, 0.0, beyond)
+
 
 class LevelAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
     """An axis of what is counted, such as steps: between 2 and 3 there is nothing to name."""
@@ -53,6 +58,8 @@ def _show_numbers(axis: pg.AxisItem, is_shown: bool) -> None:
 
 
 X_NUMBERS_PX = 20
+_BEYOND_SHARE = 0.3
+"""How much of its line a number may stand above or below its plot."""
 _AXIS_PX, _LABEL_GAP_PX, _LEAST_DRAG_PX = 48, 13.0, 4
 _PALE_SHARE, _LEAST_FILL = 0.4, 0.6
 _ABOVE_SHARE = 0.06

@@ -6,6 +6,7 @@ import pytest
 from inside_samples import inside
 from PySide6.QtCore import QRect
 from PySide6.QtGui import QFontMetricsF
+from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, states_of
 
@@ -335,3 +336,15 @@ def test_that_who_turns_to_explore_while_presenting_has_the_keys_of_the_grid(win
     window.actions_by_name["present"].trigger()
     window.view.show_page("explore")
     assert window.pages.explore.focusWidget() is window.pages.explore.grid_panel.grid
+
+
+def test_that_the_buttons_of_train_are_whole_where_presenting_begins_there(
+    qtbot: QtBot, window: MainWindow
+) -> None:
+    window.actions_by_name["page-train"].trigger()
+    qtbot.wait(20)
+    window.actions_by_name["present"].trigger()
+    qtbot.wait(20)
+    buttons = [button for button in window.findChildren(QPushButton) if button.isVisible()]
+    (opening,) = (button for button in buttons if button.text() == "Open…")
+    assert opening.width() >= opening.minimumSizeHint().width()

@@ -112,3 +112,19 @@ def test_that_no_name_below_a_chart_is_left_out_or_touches_another(qtbot, width)
     assert not any(a.intersects(b) for k, a in enumerate(places) for b in places[k + 1 :])
     below = plot.getPlotItem().getViewBox().sceneBoundingRect().bottom()
     assert all(below <= place.top() and place.bottom() <= plot.height() for place in places)
+
+
+def test_that_a_low_chart_writes_the_numbers_at_both_ends_of_its_axis(qtbot):
+    line = Series(name="precision", xs=np.array([1.0, 2.0]), ys=np.array([85.0, 54.0]))
+    plot = LabPlot()
+    qtbot.addWidget(plot)
+    plot.resize(300, 140)
+    plot.show()
+    plot.show_chart(Chart(title="", x_label="", y_label="", series=(line,), y_range=(0.0, 100.0)))
+    qtbot.wait(20)
+    picture, box = plot.grab().toImage(), plot.getPlotItem().getViewBox().sceneBoundingRect()
+    ground = picture.pixel(2, plot.height() - 2)
+    ink = {y for y in range(plot.height()) for x in range(4, 44) if picture.pixel(x, y) != ground}
+    for share in (0.03 / 1.06, 0.5, 1.03 / 1.06):
+        y = round(box.bottom() - share * box.height())
+        assert ink & set(range(y - 2, y + 3)), f"no number {share:.0%} up the axis"

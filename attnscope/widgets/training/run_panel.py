@@ -522,6 +522,7 @@ class RunPanel(Dressed):
         """Leave room for the buttons in type of this size, whatever they are called now."""
         layout = self.layout()
         margins = layout.contentsMargins() if layout is not None else QMargins()
+        self._buttons.invalidate()  # it remembers the widths in type of the size before
         needed = self._buttons.minimumSize().width() + margins.left() + margins.right()
         self.setMinimumWidth(max(round(_LEAST_PX * min(self.theme.type_factor, _MOST_FACTOR)), needed))
 
