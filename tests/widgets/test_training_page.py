@@ -573,6 +573,16 @@ def test_that_curves_are_redrawn_ten_times_a_second_and_less_often_where_that_co
     assert redraw_after_ms(worked_ms) == after_ms
 
 
+def test_that_the_last_evaluation_of_a_run_is_drawn_as_soon_as_it_ends(desk: Desk, qtbot: QtBot) -> None:
+    desk.page.show()
+    desk.state.start()
+    desk.news(started(n_steps=40), *steps(1, 39))
+    desk.page._timer.setInterval(10_000)  # as slow as drawing may have made it, and more
+    desk.news(*steps(40, 40), Evaluated(step=40, loss=1.0, accuracy=0.5), Finished(step=40, reason="done"))
+    view = desk.page.findChild(CurvesView)
+    qtbot.waitUntil(lambda: {len(line.xs) for line in view._parts[0].plot._lines} == {1, 40}, timeout=3000)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 0.0])
 def test_that_odd_values_can_be_drawn_on_either_axis(desk: Desk, value: float) -> None:
     odd = Step(step=4, loss=value, learning_rate=value, gradient_norm=value, tokens_per_s=value)

@@ -33,8 +33,11 @@ _SCALING_TIP = "Scaling laws: loss against parameters, data and compute of sever
 _INSIDE_TIP = (
     "Gradient norms and updates of each layer, and how far it has come from its first weights (DeepNet)"
 )
-REDRAW_MS, _MOST_REDRAW_MS = 100, 500
-"""Between two redraws of the curves: the window takes cores, and Python's lock, from the run it shows."""
+REDRAW_MS, _MOST_REDRAW_MS, _AT_REST_MS = 100, 500, 40
+"""Between two redraws of the curves: the window takes cores, and Python's lock, from the run it shows.
+
+One curve is drawn each time: at the end of a run, when nothing is taken from it, they soon follow.
+"""
 _DRAWING = 0.2
 """The share of its time in which the window's thread may be busy before it redraws less often."""
 
@@ -263,12 +266,18 @@ class TrainingPage(QWidget):
         when(self, self._watch.show_state, state.changed.recipe, state.watch.changed)
         when(self, self._show_film, state.changed.recipe)
         when(self, self._run.show_status, state.changed.status)
+        when(self, self._rest, state.changed.status)
         when(self, self._run.show_devices, state.changed.devices)
         when(self, self._run.show_plan, state.planning.changed.plan)
         when(self, self._runs.show_runs, runs.changed)
         when_seen(self.scaling, self.scaling.show_runs, runs.changed)
         when(self, self._inside.show_history, runs.inspections.changed)
         when(self, self._show_upper_tabs, runs.changed, runs.inspections.changed)
+
+    def _rest(self) -> None:
+        """No run is on: what the last one told is drawn without waiting."""
+        if not self._state.run.is_active and self._timer.interval() != _AT_REST_MS:
+            self._timer.setInterval(_AT_REST_MS)
 
     def _show_upper_tabs(self) -> None:
         """Inside is offered where steps were looked at."""
@@ -305,7 +314,8 @@ class TrainingPage(QWidget):
         checkpoint = self._state.watch.replay.checkpoint
         self._curves.mark_step(checkpoint.step if checkpoint is not None else None)
         worked_s, self._worked_s = thread_time() - self._worked_s, thread_time()
-        self._timer.setInterval(redraw_after_ms(1000 * worked_s))
+        is_on = self._state.run.is_active
+        self._timer.setInterval(redraw_after_ms(1000 * worked_s) if is_on else _AT_REST_MS)
 
 
 def redraw_after_ms(worked_ms: float) -> int:
