@@ -504,10 +504,10 @@ def test_that_stories_is_written_and_continues_a_text_as_here(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"position": "alibi"}, "GPT-2 has position learned, not alibi"),
-        ({"norm": "rms"}, "GPT-2 has norm layer, not rms"),
-        ({**LLAMA, "norm_place": "post"}, "Llama has norm_place pre, not post"),
-        ({"kept_heads": (("decoder.0", (0, 1)),)}, "GPT-2 has kept_heads None, not"),
+        ({"position": "alibi"}, "GPT-2, would need position learned, not alibi"),
+        ({"norm": "rms"}, "GPT-2, would need norm layer, not rms"),
+        ({**LLAMA, "norm_place": "post"}, "Llama, would need norm_place pre, not post"),
+        ({"kept_heads": (("decoder.0", (0, 1)),)}, "GPT-2, would need every head, and"),
     ],
 )
 def test_that_what_the_library_cannot_be_is_named(tmp_path, fill_with_ramp, capsys, changes, why):
