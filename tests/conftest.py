@@ -1,5 +1,6 @@
 """What every test gets: one torch thread, no display, private folders, and a check for leaks."""
 
+import faulthandler
 import gc
 import itertools
 import operator
@@ -121,6 +122,29 @@ def same_theme(request: pytest.FixtureRequest) -> Iterator[None]:
 
         set_type_factor(1.0)
         QApplication.setPalette(QPalette())
+
+
+@pytest.fixture(autouse=True)
+def collected_between_tests(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Garbage is collected between tests, on the main thread, as the window does it.
+
+    A thread of a test may not collect what an earlier test left of Qt: that ends the process, then or later.
+    """
+    if request.node.get_closest_marker("collector"):
+        yield
+        return
+    gc.disable()
+    yield
+    gc.enable()
+    gc.collect(2 if gc.get_count()[2] > 200 else 1)
+
+
+@pytest.fixture(autouse=True)
+def fault_handler() -> Iterator[None]:
+    """A crash is told with its stack also after a test whose program ended its own watch."""
+    yield
+    if not faulthandler.is_enabled():
+        faulthandler.enable(file=sys.__stderr__)
 
 
 @pytest.fixture(autouse=True)

@@ -269,6 +269,7 @@ def test_that_damaged_weights_are_told_where_they_are_asked_for(folder: Path) ->
         read()
 
 
+@pytest.mark.collector
 def test_that_the_collector_rests_while_the_library_is_imported_and_spares_it_afterwards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -16,6 +16,8 @@ from attnscope.collector import OneThread, collect_all, collector_resting
 from attnscope.crash import CrashLog
 from attnscope.settings import Settings, StartOptions
 
+pytestmark = pytest.mark.collector
+
 
 class Circle(QObject):
     """An object of Qt that Python alone holds, and that is freed by the collector only."""
