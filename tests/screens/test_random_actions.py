@@ -16,6 +16,7 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, QObject
 from PySide6.QtWidgets import QAbstractButton, QApplication, QFileDialog, QToolButton
 from pytestqt.qtbot import QtBot
+from shiboken6 import getAllValidWrappers
 from walk import PAGES
 
 from attnscope.app import Program
@@ -216,8 +217,11 @@ def calm(program: Program, qtbot: QtBot) -> None:
 
 
 def population() -> tuple[Counter[str], int]:
-    """Live QObjects that Python knows by their class, windows counted in, and resident bytes."""
-    objects = Counter(type(one).__name__ for one in gc.get_objects() if isinstance(one, QObject))
+    """Live QObjects that Python knows by their class, windows counted in, and resident bytes.
+
+    Not by `gc.get_objects`: it hands out tuples that the worker is filling just now, which then fails.
+    """
+    objects = Counter(type(one).__name__ for one in getAllValidWrappers() if isinstance(one, QObject))
     fields = (
         Path("/proc/self/statm").read_text(encoding="ascii").split() if Path("/proc/self").exists() else []
     )
