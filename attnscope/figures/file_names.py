@@ -48,7 +48,13 @@ def _without_extension(path: Path) -> Path:
 
 
 def checked_target(path: Path | str) -> tuple[Path, Format]:
-    """As `target_of`, of a folder that is there; raises SaveError for one that is not."""
+    """As `target_of`; raises SaveError for a folder that is not there, and for the name of a folder."""
+    if str(path).endswith(("/", os.sep)):
+        raise SaveError(
+            f"'{path}' is a folder, not the name of a file.",
+            expected="a file to write the figure into",
+            action=f"Leave out the {str(path)[-1]} at its end; nothing was written.",
+        )
     target, format = target_of(path)
     if not os.path.isdir(target.parent):
         raise SaveError(

@@ -50,6 +50,7 @@ def test_that_a_folder_that_is_not_there_is_told_at_once(shell, tmp_path: Path, 
         (("attribute", TRANSLATOR, "--text", "the cat", "-o"), "", "is a folder. Expected"),
         (("handout", "talk.attnscope", "-o"), "talk.pdf/", "talk.pdf/' is a folder, not the name of a file"),
         (("curve", TRANSLATOR, "-o"), "curve.svg/", "leave out the / at its end"),
+        (("figure", TRANSLATOR, "--text", "the cat", "-o"), "cat.svg/", "Leave out the / at its end"),
     ],
 )
 def test_that_a_name_that_cannot_be_written_is_told_at_once(
