@@ -33,17 +33,19 @@ def test_that_no_button_of_any_page_hands_the_keyboard_to_another_control(
                 break
             pressed.append(button)
             name = button.text() or button.accessibleName()
+            wait_until_at_rest(program, qtbot)
             button.setFocus()
             if not button.hasFocus():
                 continue
             qtbot.keyClick(button, Qt.Key.Key_Space)
             qtbot.wait(20)
+            wait_until_at_rest(program, qtbot)
             now = QApplication.focusWidget()
             if program.window.view.page == page and not stays(button, now, program.window):
                 gone.append(f"{page}: {name!r} -> {type(now).__name__} {now.accessibleName()!r}")
             close_others(program.window)
     assert len(pressed) > 40
-    assert not gone, "\n".join(gone)
+    assert not gone, "\n".join((*gone, f"open: {program.session.model}"))
 
 
 def offered(program: Program, pressed: list[QAbstractButton]) -> list[QAbstractButton]:
@@ -54,6 +56,17 @@ def offered(program: Program, pressed: list[QAbstractButton]) -> list[QAbstractB
         if button.isVisible() and button.isEnabled() and button not in pressed
         if button.window() is program.window and not (isinstance(button, QToolButton) and button.menu())
     ]
+
+
+def wait_until_at_rest(program: Program, qtbot: QtBot) -> None:
+    """Until no model is being opened and no text traced: the pictures that gave way to that are back."""
+    session = program.session
+    qtbot.waitUntil(
+        lambda: (
+            session.opening.busy is None and session.traced is not None and not session.tracing.is_waiting
+        ),
+        timeout=60_000,
+    )
 
 
 def stays(button: QAbstractButton, now: QWidget | None, window: QWidget) -> bool:
