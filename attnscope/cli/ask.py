@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attnscope.cli.arguments import figure_file
 from attnscope.cli.figure_options import add_page_arguments, paper_of
 from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates
-from attnscope.cli.terminal import say, say_json, say_saved
+from attnscope.cli.terminal import save_finished, say, say_json, say_saved
 from attnscope.counting import format_number
 from attnscope.errors import UserError
 from attnscope.fields import fields_of, help_rows, values_of, with_texts
@@ -72,13 +72,12 @@ def run(arguments: argparse.Namespace) -> int:
         gates=parse_gates(arguments.gate, model.sites) if arguments.gate else None,
         **options,
     )
-    if arguments.output is not None:
-        _save(found, arguments)
+    is_saved = arguments.output is not None and save_finished(arguments, _save, found, arguments)
     if arguments.json:
         asked = {"question": question.name, "options": options, "model": model.info.name}
         text = {"sha256": model.info.sha256, "text": arguments.text, "target": arguments.target}
         say_json({**asked, **text, **json_of_answer(found.answer)})
-    elif arguments.output is None:
+    elif not is_saved:
         for line in lines_of_answer(found.answer):
             say(line)
     return 0

@@ -16,7 +16,7 @@ from attnscope.cli.inputs import (
     refuse_second,
     save_figure,
 )
-from attnscope.cli.terminal import say, say_error, say_json
+from attnscope.cli.terminal import save_finished, say, say_error, say_json
 from attnscope.counting import csv_text
 from attnscope.errors import UserError
 from attnscope.files import replace_file
@@ -68,10 +68,10 @@ def run(arguments: argparse.Namespace) -> int:
         token = f"token {found.position} “{found.token.piece}”"
         say_error(f"attnscope: the output at {token} is used; --position N chooses another.")
     if arguments.csv is not None:
-        replace_file(arguments.csv, csv_of_parts(found).encode())
+        save_finished(arguments, replace_file, arguments.csv, csv_of_parts(found).encode())
     if arguments.out is not None:
         note = f"Output at token {found.position} “{found.token.piece}” of: {target or arguments.text}"
-        save_maps(_maps(model, arguments.text, found), arguments.out, model, note)
+        save_finished(arguments, save_maps, _maps(model, arguments.text, found), arguments.out, model, note)
     if arguments.json:
         about = {"model": model.info.name, "sha256": model.info.sha256, "text": arguments.text}
         values = {**dataclasses.asdict(found), "reads": None if found.reads is None else found.reads.tolist()}

@@ -15,7 +15,7 @@ from attnscope.cli.inputs import (
     save_chart,
     tell_progress,
 )
-from attnscope.cli.terminal import say, say_json
+from attnscope.cli.terminal import save_finished, say, say_json
 from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.files import replace_file
@@ -67,10 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
     )
     curves = [event for event in events if isinstance(event, PruningCurve)]
     if arguments.csv is not None:
-        replace_file(arguments.csv, csv_of_curves(curves).encode())
+        save_finished(arguments, replace_file, arguments.csv, csv_of_curves(curves).encode())
     if arguments.out is not None:
         note = f"Texts: {source}. Heads scored {'once' if arguments.once else 'again after each removal'}."
-        save_chart(pruning_chart(curves), arguments.out, model, note=note)
+        save_finished(arguments, save_chart, pruning_chart(curves), arguments.out, model, note=note)
     if arguments.json:
         about = {"model": model.info.name, "sha256": model.info.sha256, "texts": source}
         say_json({**about, "curves": [dataclasses.asdict(curve) for curve in curves]})

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from attnscope.cli.arguments import output_file, real, seed, whole
 from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates, tell_cut
-from attnscope.cli.terminal import say, say_error, say_json
+from attnscope.cli.terminal import save_finished, say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.records.outputs import WriteMode, WriteSettings
 
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     if all(one.token.is_special for one in written.text.tokens):
         say_error(f"attnscope: nothing was generated; {model.info.name} ended the text at once.")
     if arguments.out is not None:
-        written.trace.save(arguments.out)
+        save_finished(arguments, written.trace.save, arguments.out)
     if arguments.json:
         say_json(_as_json(model.info.name, arguments.text, written))
     else:

@@ -14,7 +14,7 @@ from attnscope.cli.inputs import (
     save_chart,
     tell_progress,
 )
-from attnscope.cli.terminal import say, say_error, say_json
+from attnscope.cli.terminal import save_finished, say, say_error, say_json
 from attnscope.counting import csv_text, plural
 from attnscope.files import replace_file
 from attnscope.records.importance import RANKINGS, Importance, LearnedGates
@@ -60,9 +60,11 @@ def run(arguments: argparse.Namespace) -> int:
     samples, source = read_samples(arguments, model)
     found, learned = _score(arguments, model, samples)
     if arguments.csv is not None:
-        replace_file(arguments.csv, csv_of_scores(found).encode())
+        save_finished(arguments, replace_file, arguments.csv, csv_of_scores(found).encode())
     if arguments.out is not None:
-        save_chart(importance_chart(found), arguments.out, model, note=f"Texts: {source}.")
+        save_finished(
+            arguments, save_chart, importance_chart(found), arguments.out, model, note=f"Texts: {source}."
+        )
     if arguments.json:
         say_json(
             {

@@ -15,7 +15,7 @@ from attnscope.cli.inputs import (
     parse_gates,
     tell_progress,
 )
-from attnscope.cli.terminal import say, say_error, say_json
+from attnscope.cli.terminal import save_finished, say, say_error, say_json
 from attnscope.counting import csv_text
 from attnscope.errors import UserError
 from attnscope.files import replace_file
@@ -75,10 +75,10 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [_row_of(found, place, float(value)) for place, value in enumerate(row)]
     if arguments.csv is not None:
         header = ("text", "position", "token", arguments.method)
-        replace_file(arguments.csv, csv_text(header, rows).encode())
+        save_finished(arguments, replace_file, arguments.csv, csv_text(header, rows).encode())
     if arguments.out is not None:
         note = f"Output at token {position} “{token}” of: {target or arguments.text}"
-        _draw(model, arguments, found, note)
+        save_finished(arguments, _draw, model, arguments, found, note)
     if arguments.json:
         about = {"model": model.info.name, "sha256": model.info.sha256, "text": arguments.text}
         inputs = [{"text": text, "position": place, "token": piece} for text, place, piece, _ in rows]

@@ -7,7 +7,7 @@ from attnscope import boot
 from attnscope.cli.arguments import figure_file
 from attnscope.cli.ask import json_of_map
 from attnscope.cli.figure_options import add_page_arguments, paper_of
-from attnscope.cli.terminal import JobProgress, say, say_json, say_saved
+from attnscope.cli.terminal import JobProgress, save_finished, say, say_json, say_saved
 from attnscope.fields import fields_of, values_of, with_texts
 from attnscope.labs import GROUPS, LABS, Lab
 
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         _list(is_json=arguments.json)
         return 0
     application = boot.offscreen_application() if arguments.out is not None else None
-    from attnscope.lab_drawing import drawn_lab, figure_of, work_out
+    from attnscope.lab_drawing import drawn_lab, work_out
 
     lab = drawn_lab(arguments.name)
     choice = with_texts(lab.example, arguments.settings)
@@ -58,20 +58,25 @@ def run(arguments: argparse.Namespace) -> int:
     progress.end()
     if arguments.json:
         say_json(json_of_lab(made))
-    if arguments.out is not None:
-        figure = figure_of(
-            made,
-            title=arguments.title,
-            has_caption=arguments.caption,
-            **paper_of(arguments),
-        )
-        path = figure.save(arguments.out)
-        if not arguments.json:
-            say_saved(path, lab.name)
-    elif not arguments.json:
+    is_saved = arguments.out is not None and save_finished(arguments, _save, made, arguments)
+    if not (is_saved or arguments.json):
         _tell(made)
     del application
     return 0
+
+
+def _save(made: "WorkedOut", arguments: argparse.Namespace) -> None:
+    from attnscope.lab_drawing import figure_of
+
+    figure = figure_of(
+        made,
+        title=arguments.title,
+        has_caption=arguments.caption,
+        **paper_of(arguments),
+    )
+    path = figure.save(arguments.out)
+    if not arguments.json:
+        say_saved(path, made.lab.name)
 
 
 def json_of_lab(made: "WorkedOut") -> dict[str, Any]:

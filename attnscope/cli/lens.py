@@ -12,7 +12,7 @@ from attnscope.cli.inputs import (
     open_model,
     parse_gates,
 )
-from attnscope.cli.terminal import say, say_json
+from attnscope.cli.terminal import save_finished, say, say_json
 from attnscope.counting import csv_text
 from attnscope.files import replace_file
 
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         top=arguments.top,
     )
     if arguments.csv is not None:
-        replace_file(arguments.csv, csv_text(_HEADER, _csv_rows(table)).encode())
+        save_finished(arguments, replace_file, arguments.csv, csv_text(_HEADER, _csv_rows(table)).encode())
     if arguments.json:
         about = {"model": model.info.name, "sha256": model.info.sha256, "text": arguments.text}
         say_json({**about, "target": target, **json_of_lens(table)})

@@ -168,7 +168,7 @@ def run_guarded(arguments: argparse.Namespace) -> int:
     """Run the parsed command; every error becomes one line and an exit code."""
     try:
         boot.require_folder()
-        return int(arguments.run(arguments))
+        return _done(arguments)
     except UserError as error:
         say_error(f"attnscope: {error}")
         return MENDABLE
@@ -191,6 +191,17 @@ def run_guarded(arguments: argparse.Namespace) -> int:
         log = CrashLog(paths.logs_folder()).write(error, f"attnscope {' '.join(sys.argv[1:])}"[:2000])
         say_error(f"attnscope: {fault_sentence(error, log)}")
         return FAULT
+
+
+def _done(arguments: argparse.Namespace) -> int:
+    """The code that a command ends with; what it could not save is told last."""
+    try:
+        code = int(arguments.run(arguments))
+    finally:
+        unsaved = dict.fromkeys(str(error) for error in vars(arguments).get("unsaved", ()))
+        for reason in unsaved:
+            say_error(f"attnscope: {reason}")
+    return MENDABLE if unsaved else code
 
 
 def _lost_device(error: BaseException) -> UserError | None:

@@ -18,7 +18,7 @@ from attnscope.cli.inputs import (
     read_linked,
     tell_columns,
 )
-from attnscope.cli.terminal import JobProgress, say, say_error, say_json
+from attnscope.cli.terminal import JobProgress, save_finished, say, say_error, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file
 from attnscope.records.findings import ALIGNMENT_NUMBERS, COLUMNS
@@ -250,7 +250,7 @@ def _measure_text(arguments: argparse.Namespace) -> int:
     measures = [m for m in measure(trace, max_cells=max_cells) if stack is None or m.head.stack == stack]
     measures = sort_measures(measures, arguments.sort, is_ascending=arguments.ascending)
     if arguments.csv is not None:
-        replace_file(arguments.csv, csv_of_text(measures).encode())
+        save_finished(arguments, replace_file, arguments.csv, csv_of_text(measures).encode())
     if arguments.json:
         say_json(
             {
@@ -303,9 +303,9 @@ def _hand_over(arguments: argparse.Namespace, found: "Findings", stack: Stack | 
         rows = order_heads(table, arguments.sort, is_descending=not arguments.ascending)
     rows = [row for row in rows if stack is None or table.heads[row].stack == stack]
     if arguments.csv is not None:
-        replace_file(arguments.csv, found.to_csv(rows).encode())
+        save_finished(arguments, replace_file, arguments.csv, found.to_csv(rows).encode())
     if arguments.links_csv is not None and alignment is not None:
-        replace_file(arguments.links_csv, csv_of_alignment(alignment).encode())
+        save_finished(arguments, replace_file, arguments.links_csv, csv_of_alignment(alignment).encode())
     if arguments.json:
         say_json(found.to_dict(rows))
         return

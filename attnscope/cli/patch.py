@@ -11,7 +11,7 @@ from attnscope.cli.inputs import (
     parse_gates,
     tell_progress,
 )
-from attnscope.cli.terminal import say, say_json
+from attnscope.cli.terminal import save_finished, say, say_json
 from attnscope.counting import csv_text
 from attnscope.errors import UserError
 from attnscope.files import replace_file
@@ -60,12 +60,12 @@ def run(arguments: argparse.Namespace) -> int:
     target = read_target(model, arguments.clean, arguments.target)
     found, position = _patch(model, arguments, target)
     if arguments.csv is not None:
-        replace_file(arguments.csv, csv_of_patches(found).encode())
+        save_finished(arguments, replace_file, arguments.csv, csv_of_patches(found).encode())
     if arguments.out is not None:
         note = f"“{arguments.clean}” into “{arguments.corrupt}”, output at token {position}"
         from attnscope.figures.cause_maps import patch_cells
 
-        save_maps((patch_cells(found),), arguments.out, model, note)
+        save_finished(arguments, save_maps, (patch_cells(found),), arguments.out, model, note)
     if arguments.json:
         say_json(
             {

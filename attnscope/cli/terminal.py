@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import unicodedata
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +18,7 @@ from types import FrameType, TracebackType
 from typing import Any, TextIO
 
 from attnscope import boot
-from attnscope.errors import UserError
+from attnscope.errors import SaveError, UserError
 from attnscope.files import is_own_output
 from attnscope.outside import json_text
 
@@ -67,6 +67,19 @@ def say_saved(path: Path, words: str) -> None:
     """Tell of a file that was written: on standard error where standard output is that file."""
     size = f"{path.stat().st_size:,} bytes, " if path.is_file() else ""
     (say_error if is_own_output(path) else say)(f"{path}: {size}{words}")
+
+
+def save_finished(arguments: Namespace, save: Callable[..., object], *given: object, **named: object) -> bool:
+    """Save what a command has worked out; False where the disk refuses.
+
+    What is printed is then printed all the same, and `attnscope.cli.main` tells the reason after it.
+    """
+    try:
+        save(*given, **named)
+    except SaveError as error:
+        vars(arguments).setdefault("unsaved", []).append(error)
+        return False
+    return True
 
 
 def say_error(text: str) -> None:

@@ -24,6 +24,7 @@ from attnscope.cli.terminal import (
 )
 from attnscope.counting import shell_line
 from attnscope.errors import RecipeError, UserError
+from attnscope.files import refuse_foreign_content
 from attnscope.records.runs import (
     Evaluated,
     Finished,
@@ -201,6 +202,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(
             "There is no run folder.", expected="--out DIR", action="Name one, or ask for --plan only."
         )
+    if arguments.export:
+        refuse_foreign_content(Path(arguments.export))
     ranks = ranks_of(boot.environment())
     with joined(ranks, choose_device(arguments.device)) as device:
         return _train(arguments, recipe, device, ranks)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from attnscope.cli.arguments import output_file, path_of, real, text_file, whole
 from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates, tell_columns
-from attnscope.cli.terminal import JobProgress, say, say_error, say_json
+from attnscope.cli.terminal import JobProgress, save_finished, say, say_error, say_json
 from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.files import replace_file
@@ -140,7 +140,9 @@ def _hand_over(found: _Found, arguments: argparse.Namespace) -> None:
     if 0 < len(found.lines) < found.n_texts:
         say_error(f"attnscope: the first {len(found.lines)} of {found.n_texts} lines were translated.")
     if arguments.out is not None and found.lines:
-        replace_file(arguments.out, "".join(f"{line}\n" for line in found.lines).encode())
+        text = "".join(f"{line}\n" for line in found.lines)
+        if not (save_finished(arguments, replace_file, arguments.out, text.encode()) or arguments.json):
+            say(text.removesuffix("\n"))
     if arguments.json:
         table: dict[str, object] = {"model": found.model, "settings": found.settings, "texts": found.lines}
         table["bleu"] = None if found.score is None else dataclasses.asdict(found.score)

@@ -14,7 +14,7 @@ from attnscope.cli.inputs import (
     save_figure,
     tell_progress,
 )
-from attnscope.cli.terminal import say, say_json
+from attnscope.cli.terminal import save_finished, say, say_json
 from attnscope.errors import UserError
 from attnscope.files import replace_file
 from attnscope.records.sites import HeadRef, Site, is_head_label
@@ -87,13 +87,13 @@ def _write(arguments: argparse.Namespace, model: "Model", found: "HeadWeightsFou
     from attnscope.figures.charts import csv_of_pairs, weights_charts
 
     if arguments.csv is not None:
-        replace_file(arguments.csv, csv_of_pairs(found).encode())
+        save_finished(arguments, replace_file, arguments.csv, csv_of_pairs(found).encode())
     if arguments.out is None:
         return
     charts = weights_charts(found)
     if not charts:
         raise UserError(f"There are no singular values to draw: {found.parts[0].no_spectrum}")
-    save_figure("curves", arguments.out, model, charts=charts)
+    save_finished(arguments, save_figure, "curves", arguments.out, model, charts=charts)
 
 
 def _lines(part: "WeightPart", head: HeadRef, top: int) -> list[str]:

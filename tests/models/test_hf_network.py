@@ -225,6 +225,18 @@ def test_that_speech_is_read_as_moments_and_written_as_text(
         model.trace(picture)
 
 
+def test_that_a_recording_with_a_part_longer_than_the_file_is_refused(
+    opened: Any, recording: str, tmp_path: Path
+) -> None:
+    whole = Path(recording).read_bytes()
+    damaged = tmp_path / "damaged.wav"
+    damaged.write_bytes(
+        whole[:36] + b"LIST" + b"\xff\xff\xff\x00" + whole[44:]
+    )  # the samples' own name is gone
+    with pytest.raises(UserError, match="cannot be read as a recording: it ends too early"):
+        opened("whisper").trace(str(damaged))
+
+
 def test_that_empty_texts_and_texts_that_are_too_long_are_read(opened: Any) -> None:
     for kind in ("bert", "gpt2", "bart"):
         model = opened(kind)

@@ -486,9 +486,10 @@ def read_sound(text: str, rate: int, most_s: int) -> NDArray[np.float32]:
             if width != 2 or not 1 <= n_channels <= 64 or not 1_000 <= own_rate <= 4_000_000 // n_channels:
                 raise wave.Error(f"it has {8 * width} bits and {n_channels} channels at {own_rate} Hz")
             data = recording.readframes(most_s * own_rate)
-    except (wave.Error, EOFError, OSError) as error:
+    except (wave.Error, EOFError, OSError, RuntimeError) as error:
+        reason = str(error) or "it ends too early"  # of Python's reader, where a part is said to be longer
         raise UserError(
-            f"{path} cannot be read as a recording: {error}.", expected="a WAV file", action=_ACTION
+            f"{path} cannot be read as a recording: {reason}.", expected="a WAV file", action=_ACTION
         ) from error
     whole = np.frombuffer(data[: len(data) // (2 * n_channels) * 2 * n_channels], dtype="<i2")
     samples: NDArray[np.float32] = whole.reshape(-1, n_channels).mean(axis=1, dtype=np.float32)
