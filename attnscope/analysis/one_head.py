@@ -311,10 +311,9 @@ Pairs = tuple[Tensor, Tensor]
 def head_circuit(
     model: Model, head: HeadRef, kind: CircuitKind, top: int = 20
 ) -> Iterator[PartsDone | HeadCircuit]:
-    """Progress block by block, then the strongest and weakest token pairs; raises NotFiniteError."""
+    """Progress block by block, then the strongest and weakest token pairs of a head."""
     check_heads((head,), model.sites)
     left, right = factors_of(model, head, kind)
-    _require_finite(left, right, "token pairs")
     largest: Pairs | None = None
     smallest: Pairs | None = None
     for rows in slices_of(len(left), max(1, _BLOCK_CELLS // len(right))):
@@ -331,16 +330,6 @@ def head_circuit(
         smallest=_token_pairs(model, smallest, len(right), -1.0),
         sameness=_sameness(left, right),
     )
-
-
-def _require_finite(left: Tensor, right: Tensor, what: str) -> None:
-    """Raise NotFiniteError for factors of a product that are no numbers: `what` they would be asked for."""
-    if not bool(left.isfinite().all() and right.isfinite().all()):
-        raise NotFiniteError(
-            f"Some of these weights are not finite numbers: {what} cannot be told.",
-            expected="finite weights",
-            action="Open another checkpoint, or copy the model again.",
-        )
 
 
 def factors_of(model: Model, head: HeadRef, kind: CircuitKind) -> tuple[Tensor, Tensor]:
@@ -466,7 +455,12 @@ def _spectrum(weights: HeadWeights, site: Site, kind: CircuitKind) -> SiteSpectr
         left, right = weights.q, weights.k  # [n_heads, d_head, d_model] each
     else:
         left, right = weights.v, weights.o.transpose(1, 2)
-    _require_finite(left, right, "singular values")
+    if not bool(left.isfinite().all() and right.isfinite().all()):
+        raise NotFiniteError(
+            "Some of these weights are not finite numbers: they have no singular values.",
+            expected="finite weights",
+            action="Open another checkpoint, or copy the model again.",
+        )
     single = torch.stack([product_spectrum(a, b) for a, b in zip(left, right, strict=True)])
     stacked = product_spectrum(left.flatten(0, 1), right.flatten(0, 1))
     return SiteSpectrum(site=site, single=single.cpu().numpy(), stacked=stacked.cpu().numpy(), kind=kind)

@@ -120,7 +120,7 @@ def _lines(part: "WeightPart", head: HeadRef, top: int) -> list[str]:
 def _values(part: "WeightPart", head: HeadRef) -> list[str]:
     """The largest singular values, where they are known."""
     if part.spectrum is None:
-        return []
+        return [f"  {part.no_spectrum}"] if part.no_spectrum not in ("", part.refusal) else []
     return [
         "  singular values  " + "  ".join(f"{value:.3g}" for value in part.spectrum.single[head.head][:12])
     ]
