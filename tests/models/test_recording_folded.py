@@ -149,6 +149,9 @@ def test_that_one_head_of_several_texts_stays_one_head() -> None:
         OneHead()(text(3))
     with attnscope.record(softmax=True) as recording:
         OneHead()(text(3))
+    told = r"row=0.*Where the rows are heads: attnscope\.record\(module, heads="
+    with pytest.raises(UserError, match=told):
+        recording.trace()
     trace = recording.trace(row=2)
     assert trace.sites[0].n_heads == 1
     wanted = (text(3)[2] @ text(3)[2].mT).softmax(dim=-1)

@@ -267,3 +267,15 @@ def test_that_a_single_query_after_others_needs_no_mask(kind, ramp, monkeypatch,
     out = attend(q, k, v, rule=rule, score=0.5, site=SITE, probe=looker)
     assert_close(out.double(), expected, atol=ATOL)
     assert_close(looker.records[0]["lse"].double(), lse, atol=ATOL)
+
+
+@pytest.mark.parametrize("n_keys", [1, 2, 7, 8, 15, 40])
+@pytest.mark.parametrize("damaged", ["q", "k"])
+def test_that_a_row_whose_scores_are_no_numbers_has_no_output(damaged, n_keys, ramp):
+    q, k, v = (ramp(1, 2, n_keys, 4) for _ in range(3))
+    (q if damaged == "q" else k)[0, 1, :, 2] = torch.nan
+    for is_causal in (False, True):
+        for site in (None, SITE):
+            out = attend(q, k, v, rule=MaskRule(is_causal=is_causal), score=0.5, site=site, probe=Looker())
+            assert out[0, 1].isnan().all()
+            assert out[0, 0].isfinite().all()

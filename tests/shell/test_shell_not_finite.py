@@ -90,6 +90,21 @@ def test_that_nothing_is_summed_over_weights_that_are_no_numbers(
     assert "not finite" in told.err.replace("weights are not finite numbers", "")
 
 
+@pytest.mark.parametrize("command", ["predict", "lens", "attribute", "generate"])
+def test_that_one_damaged_head_is_found_in_a_short_text_too(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, folder = tiny_model("decoder"), tmp_path / "hidden"
+    weights = model.own.module.state_dict()
+    with torch.no_grad():
+        weights[next(name for name in weights if name.endswith("qkv.weight"))][0] = torch.nan  # one query's
+    model.save(folder)
+    assert main([command, str(folder), "--text", "the cat"]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "not finite" in told.err.splitlines()[-1]
+
+
 def test_that_measures_over_texts_say_nothing_of_heads_whose_weights_are_no_numbers(tmp_path: Path) -> None:
     model = attnscope.load(spoilt(tmp_path / "broken", "decoder", is_output=True), device="cpu")
     found = attnscope.measure_texts(model, [SENTENCE] * 12)

@@ -1,6 +1,7 @@
 """The parts of the Explore page: what the person does becomes an intent, what the session holds is shown."""
 
 import dataclasses
+from itertools import pairwise
 from unittest.mock import MagicMock
 
 import pytest
@@ -12,7 +13,14 @@ from attnscope.figures import DARK
 from attnscope.records import NO_GATES, Answer, NumberTable, Sample, Site, Tokens, tokens_of_site
 from attnscope.viewmodels import Highlight, Requests, ViewState
 from attnscope.viewmodels.compare import Segment
-from attnscope.viewmodels.session import Session, SessionChanges, TypedText, text_notes
+from attnscope.viewmodels.session import (
+    MEASURES,
+    MeasureShown,
+    Session,
+    SessionChanges,
+    TypedText,
+    text_notes,
+)
 from attnscope.widgets import apply_theme
 from attnscope.widgets.explore import (
     MOST_TYPED,
@@ -20,6 +28,7 @@ from attnscope.widgets.explore import (
     DifferenceLabel,
     ExplorePage,
     GateControl,
+    MeasureRow,
     TextBar,
 )
 from attnscope.widgets.labs import TextTable
@@ -426,3 +435,20 @@ def test_that_a_table_too_wide_for_its_room_cuts_its_widest_column_as_far_as_the
             assert sum(widths[room]) <= table.viewport().width()
     assert widths[700][2] > widths[340][2] >= widths[200][2] >= 72
     assert widths[700][:2] == widths[200][:2]
+
+
+def test_that_no_digit_of_a_measure_is_cut_off(qtbot) -> None:
+    kind = next(one for one in MEASURES if one.name == "distance")
+    row = MeasureRow(kind)
+    qtbot.addWidget(row)
+    row.resize(240, row.height())
+    widths = []
+    for value in (4.3, 74.3, 474.3, 7474.3, 27474.3):
+        row.show_measure(MeasureShown(kind=kind, value=value, place=0.0, others=()))
+        image = row.grab().toImage()
+        ground, high = image.pixel(0, 0), range(image.height())
+        inked = [any(image.pixel(x, y) != ground for y in high) for x in range(image.width())]
+        right = max(x for x, is_inked in enumerate(inked) if is_inked)
+        widths.append(right - next(x for x in range(right, 0, -1) if not any(inked[x - 6 : x])))
+    digits = [longer - shorter for shorter, longer in pairwise(widths)]
+    assert min(digits) > 4, widths  # each digit more is a digit wider

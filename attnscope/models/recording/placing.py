@@ -470,11 +470,13 @@ def choose_row(calls: Sequence[RecordedCall], row: int | None) -> tuple[Recorded
             expected=f"0 to {max(1, n_rows) - 1}",
         )
     if row is None and n_rows:
+        is_one_head = all(len(one.q) == 1 for call in calls for one in call.rows)
         raise UserError(
             f"The calls were made with {n_rows} batch rows at once, but a map shows one.",
             expected=f"one of the rows 0 to {n_rows - 1}",
             action="Choose one: recording.trace(tokens, row=0), or attnscope.record(module, row=0) when "
-            "recording.",
+            "recording."
+            + (" Where the rows are heads: attnscope.record(module, heads=...)." if is_one_head else ""),
         )
     return tuple(
         replace(call, record=call.rows[(row or 0) % n_rows * len(call.rows) // n_rows], rows=())

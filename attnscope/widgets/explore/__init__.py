@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from attnscope.widgets.explore.grid import GridPanel, GridView, switch_rect
     from attnscope.widgets.explore.head_panel import AlignmentBar, HeadPanel, head_menu
     from attnscope.widgets.explore.head_view import HeadView, LinesView, PictureView
-    from attnscope.widgets.explore.inspector import ChangeList, GateControl, HeadInspector, names_px
+    from attnscope.widgets.explore.inspector import (
+        ChangeList,
+        GateControl,
+        HeadInspector,
+        MeasureRow,
+        names_px,
+    )
     from attnscope.widgets.explore.mask_dialog import MaskDialog
     from attnscope.widgets.explore.output_panel import CandidateTable, DifferenceLabel, OutputPanel
     from attnscope.widgets.explore.page import ExplorePage

@@ -27,6 +27,8 @@ from attnscope.widgets.theme import Dressed
 # The measures of one head, each as a bar that shows where it stands among all heads.
 
 _MEASURE_PX, _VALUE_PX = 24, 40
+_SHORT = 5
+"""Characters of a value that have room in _VALUE_PX in every font of the program."""
 
 
 def names_px() -> float:
@@ -71,13 +73,16 @@ class MeasureRow(Dressed):
             painter.setFont(font(NORMAL_PX))
             painter.setPen(QColor(palette.muted))
             row, name, room = type_px(_MEASURE_PX), self._name_px, type_px(_VALUE_PX)
+            text = shown.text if shown else "–"
+            if len(text) > _SHORT:  # of long texts: 2030.2 tokens
+                room = max(room, text_width(text, NORMAL_PX) + 2)
             painter.drawText(QRectF(0, 0, name, row), middle, self._kind.name)
             bar = QRectF(name + 8, row / 2 - 4, self.width() - name - room - 16, 8)
             painter.fillRect(bar, QColor(palette.grid))
             painter.setPen(QColor(palette.text))
             value = QRectF(self.width() - room, 0, room, row)
             painter.setFont(font(SMALL_PX if shown is None else NORMAL_PX))
-            painter.drawText(value, middle | Qt.AlignmentFlag.AlignRight, shown.text if shown else "–")
+            painter.drawText(value, middle | Qt.AlignmentFlag.AlignRight, text)
             if shown:
                 _paint_bar(painter, bar, shown, palette)
 
