@@ -29,12 +29,16 @@ from attnscope.paths import resources_folder
 from attnscope.viewmodels.view_state import Theme
 
 
+_STYLE = "fusion"
+
+
 def dress_application() -> None:
     """One style and one font on every system, before a window is built with type at its own size."""
     application = QApplication.instance()
     if isinstance(application, QApplication):
         set_type_factor(1.0)
-        application.setStyle("Fusion")
+        if application.style().name() != _STYLE:  # to set it again repaints whatever is there, for seconds
+            application.setStyle(_STYLE)
         application.setFont(font(NORMAL_PX))
 
 
