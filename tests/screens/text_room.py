@@ -3,6 +3,7 @@
 What ends in … on purpose and says the whole in its tooltip is no shortfall.
 """
 
+import itertools
 from collections.abc import Iterator
 
 from PySide6.QtCore import QRect, Qt
@@ -162,12 +163,14 @@ def _cut_by_parents(part: QWidget) -> Iterator[str]:
 
 
 def _overlaps(shown: list[QWidget]) -> Iterator[str]:
-    texts = [part for part in shown if isinstance(part, QLabel | QAbstractButton) and part.text()]
-    for k, first in enumerate(texts):
-        for second in texts[k + 1 :]:
+    beside: dict[QWidget | None, list[QWidget]] = {}
+    for part in shown:
+        if isinstance(part, QLabel | QAbstractButton) and part.text():
+            beside.setdefault(part.parentWidget(), []).append(part)
+    for texts in beside.values():
+        for first, second in itertools.combinations(texts, 2):
             both = first.geometry().intersected(second.geometry())
-            is_beside = first.parentWidget() is second.parentWidget()
-            if is_beside and both.width() > 2 and both.height() > 2:
+            if both.width() > 2 and both.height() > 2:
                 yield f"{_name(first)} and {_name(second)} overlap by {both.width()} × {both.height()} px"
 
 
