@@ -28,7 +28,6 @@ from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, set_type_factor, 
 from attnscope.paths import resources_folder
 from attnscope.viewmodels.view_state import Theme
 
-
 _STYLE = "fusion"
 
 
