@@ -359,8 +359,8 @@ def _show(model: Model, head: HeadRef, text: Text, number: int, *, rests: bool) 
     weights = trace.weights(head.site_key, head.head)
     filled = np.nan_to_num(weights, nan=-1.0)
     if not rests:
-        filled[:, [j == 0 or token.is_special for j, token in enumerate(keys)]] = -1.0
-        filled[[token.is_special for token in queries]] = -1.0
+        filled[:, [j == 0 or token.is_mark for j, token in enumerate(keys)]] = -1.0
+        filled[[token.is_mark for token in queries]] = -1.0
     order = np.argsort(-filled, axis=None, kind="stable")[:_N_EDGES]
     cells = [(int(cell) // len(keys), int(cell) % len(keys)) for cell in order]
     edges = tuple((i, j, float(filled[i, j])) for i, j in cells if filled[i, j] >= _LEAST)

@@ -121,9 +121,9 @@ def build_facts(
     drops = specials != "kept"
     n_queries, n_keys = max(map(len, queries)), max(map(len, keys))
     rows, columns = _kept(queries, drops), _kept(keys, drops)
-    special = [[token.is_special for token in one] for one in keys]
+    special = [[token.is_mark for token in one] for one in keys]
     rare = [_rare(one, frequencies) for one in keys]
-    ends = [len(one) - 1 if len(one) > 1 and one[-1].is_special else -1 for one in keys]
+    ends = [len(one) - 1 if len(one) > 1 and one[-1].is_mark else -1 for one in keys]
     has_one_length = min(map(len, rows)) == n_queries and min(map(len, columns)) == n_keys
     return Facts(
         query_ids=_padded([[token.id for token in one] for one in queries], n_queries, device),
@@ -167,7 +167,7 @@ def facts_of_site(
 
 
 def _kept(texts: Sequence[Sequence[Token]], drops_special: bool) -> list[list[bool]]:
-    return [[not (drops_special and token.is_special) for token in one] for one in texts]
+    return [[not (drops_special and token.is_mark) for token in one] for one in texts]
 
 
 def _rare(tokens: Sequence[Token], frequencies: Mapping[int, int] | None) -> list[bool]:

@@ -94,7 +94,7 @@ def find_spans(text: str, words: Sequence[str]) -> list[Span] | None:
 def piece_matrix(tokens: Sequence[Token], spans: Sequence[Span]) -> Tensor:
     """1 where a token and a word share characters: float32 [n_words, n_tokens]."""
     starts = torch.tensor([t.start for t in tokens], dtype=torch.int64)
-    ends = torch.tensor([-1 if t.is_special else t.end for t in tokens], dtype=torch.int64)
+    ends = torch.tensor([-1 if t.is_mark else t.end for t in tokens], dtype=torch.int64)
     firsts = torch.tensor([start for start, _ in spans], dtype=torch.int64)[:, None]
     lasts = torch.tensor([end for _, end in spans], dtype=torch.int64)[:, None]
     return ((starts < lasts) & (ends > firsts)).float()

@@ -39,6 +39,11 @@ class Token:
         """What an axis calls it: its piece, or what it stands for where it is unknown."""
         return self.own or self.piece
 
+    @property
+    def is_mark(self) -> bool:
+        """Whether it is a special token that stands for no text; an unknown word is a word all the same."""
+        return self.is_special and not self.own
+
 
 def told_apart(tokens: Sequence[Token]) -> tuple[str, ...]:
     """What each of some tokens is called in a list: its piece; where two read alike, the one that begins a

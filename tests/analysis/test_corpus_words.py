@@ -137,6 +137,22 @@ def test_that_a_previous_token_head_finds_arcs_to_the_word_before_as_often_as_th
         next(measure_syntax(model, trees, min_arcs=500))
 
 
+def test_that_words_that_a_model_does_not_know_are_words() -> None:
+    model = known_decoder()
+    words = ["zorp", "quindle", *KNOWN_WORDS[:2], "mimsy", "snark"]
+    assert [token.is_special for token in model.trace(" ".join(words)).source.tokens].count(True) == 5
+    trees = [chain(words, "nsubj")] * 6
+    found = table_of(measure_syntax(model, trees, min_arcs=5), SyntaxTable)
+    table = measure_texts(model, [tree.text for tree in trees]).table
+    assert isinstance(found, SyntaxTable)
+    to_head = found.relations.index(("nsubj", "to head"))
+    for number, share, place in ((0, 1.0, "the previous token: 1.00"), (1, 0.0, "the token itself: 1.00")):
+        head = HeadRef(stack="decoder", layer=0, head=number)
+        assert found.values[found.heads.index(head), to_head] == share
+        assert f"attends to {place} of its weight" in find_roles(head, table)[0].sentence
+        assert table.estimate(head, "separator").value == 0.0
+
+
 @pytest.mark.parametrize(
     ("shares", "low", "said"),
     [

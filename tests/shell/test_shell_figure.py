@@ -251,6 +251,10 @@ def test_that_the_command_line_takes_axes_fonts_and_special_tokens(capsys, tiny_
     assert "Query (French)" in out.read_text()
     assert run(capsys, *wish, *look, "-o", str(table)) == (0, "")
     assert "<s>" not in {row.split(",")[-3] for row in table.read_text().splitlines()}
+    strange = ("grammar", "--text", "the zebra sleeps", "--view", "head", "--head", "encoder:L0H1")
+    assert run(capsys, *strange, "--no-special", "-o", str(table))[0] == 0
+    queries = [row.split(",")[4] for row in table.read_text().splitlines()[1:]]
+    assert list(dict.fromkeys(queries)) == ['"the"', '"<unk>"', '"sleeps"']
     code, err = run(capsys, *wish, "--font", "Nonesuch Sans", "-o", str(out))
     assert code == 2
     assert "no font 'Nonesuch Sans'" in err

@@ -23,6 +23,7 @@ from attnscope.viewmodels.maps import (
     word_weights,
     words_of_tokens,
 )
+from attnscope.viewmodels.session import leaves_out_end
 
 PIECES = tokens("<s>", "un", "~believ", "~able", "cat", "</s>")
 
@@ -32,6 +33,14 @@ def causal_map(head: int = 0) -> HeadMap:
     weights = weights[::1] if head == 0 else np.where(np.isnan(weights), np.nan, weights[:, ::-1].copy())
     weights = np.where(np.isnan(weights), np.nan, weights).astype(np.float32)
     return HeadMap(head=ref(1, head, "decoder"), queries=PIECES, keys=PIECES, weights=weights)
+
+
+def test_that_an_unknown_word_is_no_special_token_to_hide():
+    unknown = Token(id=1, piece="<unk>", is_special=True, start=4, end=9, own="zebra")
+    keys = (PIECES[0], unknown, PIECES[-1])
+    assert hidden_keys(keys, "special").tolist() == [True, False, True]
+    assert leaves_out_end(keys)
+    assert not leaves_out_end(keys[:2])
 
 
 @pytest.mark.parametrize("is_renormalised", [False, True])

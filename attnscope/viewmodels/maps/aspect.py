@@ -271,7 +271,7 @@ class Reduced:
 
 def hidden_keys(keys: tuple[Token, ...], hidden: Hidden) -> NDArray[np.bool_]:
     """Which keys are left out, [n_keys]."""
-    is_special: NDArray[np.bool_] = np.array([token.is_special for token in keys], dtype=bool)
+    is_special: NDArray[np.bool_] = np.array([token.is_mark for token in keys], dtype=bool)
     is_first: NDArray[np.bool_] = np.array([i == 0 for i in range(len(keys))], dtype=bool)
     match hidden:
         case "first":

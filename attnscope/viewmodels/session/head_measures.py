@@ -127,7 +127,7 @@ def measures_shown(all_measures: tuple[HeadMeasures, ...], head: HeadRef) -> tup
 
 def leaves_out_end(keys: Sequence[Token]) -> bool:
     """Whether a head's confidence leaves out the last key: it does where an end token stands there."""
-    return len(keys) > 1 and keys[-1].is_special
+    return len(keys) > 1 and keys[-1].is_mark
 
 
 def _noun(keys: Sequence[Token]) -> str:
