@@ -238,6 +238,25 @@ def test_that_large_type_takes_no_room_from_the_map_of_a_sentence_of_any_length(
     assert strip.visibleRegion().boundingRect().height() <= round(type_px(ROW_PX))
 
 
+def test_that_in_large_type_the_place_and_changes_of_a_head_stand_beside_its_name(
+    qtbot: QtBot, window: MainWindow
+) -> None:
+    inspector = window.pages.explore.inspector
+
+    def are_beside() -> bool:
+        middle = inspector.name.geometry().center().y()
+        return all(abs(part.geometry().center().y() - middle) <= 8 for part in beside)
+
+    beside, is_below = (inspector.place, inspector.changes), lambda: inspector.changes.y() > inspector.gate.y()
+    window.view.set_theme("projector")
+    qtbot.waitUntil(are_beside, timeout=2000)
+    needed = sum(part.height() for part in (inspector.name, inspector.line, inspector.gate))
+    assert inspector.minimumHeight() < needed + 32  # what is left is the grid's
+    window.view.set_theme("light")
+    qtbot.waitUntil(is_below, timeout=2000)
+    assert inspector.place.y() > inspector.name.geometry().bottom()
+
+
 def test_that_a_window_of_a_larger_screen_opens_within_this_one() -> None:
     screen = QRect(0, 0, 1280, 800)
     assert usable_geometry((0, 0, 1910, 1050), [screen]) == screen

@@ -5,7 +5,7 @@ from functools import partial
 
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QMenu, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QBoxLayout, QMenu, QSizePolicy, QToolButton, QWidget
 
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, font, plain_text, text_width, type_px
@@ -257,12 +257,13 @@ class HeadInspector(Dressed):
         self.gate = GateControl(session)
         self.changes = ChangeList(session)
         self.measures = MeasureRows()
-        column(
-            self.name,
-            self.place,
+        self._heading = column(self.name, self.place, spacing=4)
+        self._below_gate = column(self.changes)
+        self._rows = column(
+            (self._heading, 0),
             self.line,
             self.gate,
-            self.changes,
+            (self._below_gate, 0),
             self.measures,
             None,
             on=self,
@@ -284,6 +285,14 @@ class HeadInspector(Dressed):
         self.measures.setVisible(not is_folded)
         self._make_room()
 
+    def set_low(self, is_low: bool) -> None:
+        """Have name, place and changes in one row, where there is width and no height, or each in its own."""
+        way = QBoxLayout.Direction.LeftToRight if is_low else QBoxLayout.Direction.TopToBottom
+        if way != self._heading.direction():
+            self._heading.setDirection(way)
+            self._heading.setSpacing(12 if is_low else 4)
+            (self._heading if is_low else self._below_gate).addWidget(self.changes, 1 if is_low else 0)
+
     def least_height(self, *, has_measures: bool) -> int:
         """How much room it takes with its measures or without, in px."""
         if not has_measures:
@@ -291,13 +300,14 @@ class HeadInspector(Dressed):
         return max(round(type_px(288)), self._own_height(self.measures.minimumSizeHint().height()))
 
     def _own_height(self, rows: int) -> int:
-        layout = self.layout()
-        held = layout.totalMinimumSize().height() if layout is not None else 0
+        held = self._rows.totalMinimumSize().height()
         shown = self.measures.minimumSizeHint().height() if not self.measures.isHidden() else 0
         return held - shown + rows
 
     def _make_room(self) -> None:
         """The measures stay whole."""
+        for layout in (self._heading, self._rows):  # type may have grown: they hear of it at the next event
+            layout.invalidate()
         self.setMinimumHeight(self.least_height(has_measures=not self.measures.isHidden()))
 
     def _show(self) -> None:

@@ -455,7 +455,9 @@ class ExplorePage(Dressed):
         if is_stage and not self._was_stage and self.isVisible():
             heads.setFocus()  # the keys of a lecture are the grid's
         self._was_stage = is_stage
-        self.inspector.fold_measures(hides("measures") or (is_arranged and not is_stage) or is_large)
+        is_low = is_arranged and not is_stage
+        self.inspector.set_low(is_low)
+        self.inspector.fold_measures(hides("measures") or is_low or is_large)
         self._fold_side(is_stage)
         has_answers = self.answers.parentWidget() is self.side and not self.answers.isHidden()
         self._leave_to_answers(_is_of_mixer(self._session) and has_answers)
