@@ -306,6 +306,8 @@ def test_that_measures_and_answers_are_paired() -> None:
     desk = CompareDesk().open()
     row = next(row for row in desk.state.measures if row.kind.field == "entropy")
     assert row.texts == ("0.500", "0.500", "0.000")
+    far = replace(row, first=1666.51, second=1666.78)
+    assert far.texts == ("1667", "1667", "+0.270")  # names beside them keep their room
     assert desk.state.differences.answers
     assert all(answer.pair is not None for answer in desk.state.differences.answers)
     first = desk.state.differences.answers[0]

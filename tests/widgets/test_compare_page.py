@@ -17,6 +17,7 @@ from attnscope.widgets.compare.page import (
     ComparePage,
     alike_words,
     compare_handlers,
+    empty_words,
     heads_off,
 )
 
@@ -75,6 +76,17 @@ def test_that_a_head_that_is_off_is_told_with_what_its_like_maps_mean(page: Page
     page.state.select(ref(0, 0))
     page.desk.answer()
     assert alike_words(page.state) == ""
+
+
+def test_that_maps_too_long_to_be_compared_are_not_told_as_heads_that_are_missing(page: Page) -> None:
+    page.desk.answer()
+    answer = page.state.differences.query.answer
+    heads = tuple(head for grid in answer.grids for head in grid.heads)
+    page.state.differences.query.answer = replace(answer, grids=(), too_long=heads)
+    title, about = empty_words(page.state)
+    assert title == "Too long to compare" and "cell by cell" in about
+    page.state.differences.query.answer = replace(answer, grids=(), only_first=heads)
+    assert empty_words(page.state)[0] == "No head in common"
 
 
 def test_that_a_text_that_is_typed_is_compared_and_an_emptied_one_follows_explore(

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.counting import plural, probability_text, with_sign
+from attnscope.counting import fixed, plural, probability_text, with_sign
 from attnscope.records import freeze
 from attnscope.records.maps import (
     NO_TOKEN,
@@ -566,8 +566,8 @@ class MeasureDifference:
     def texts(self) -> tuple[str, str, str]:
         """A, B and Δ as people read them."""
         digits = self.kind.digits + 1
-        values = tuple(f"{v:.{digits}f}" if math.isfinite(v) else "–" for v in (self.first, self.second))
-        return (values[0], values[1], with_sign(self.delta, digits))
+        first, second = (fixed(v, digits if abs(v) < 999.95 else 0) for v in (self.first, self.second))
+        return (first, second, with_sign(self.delta, digits))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -512,10 +512,7 @@ class ComparePage(Dressed):
     def _show_grid(self) -> None:
         state = self._state
         grids = state.grids
-        self.grid.set_empty_text(
-            "No head in common" if state.differences.query.answer else "Comparing…",
-            state.differences.query.error or "The differences of all heads appear here.",
-        )
+        self.grid.set_empty_text(*empty_words(state))
         is_sorted = state.choosing.choices.order == "changed"
         self.grid.set_grids(grids, is_sorted=is_sorted, end=state.differences.end, off=heads_off(state))
         self.grid.set_selected(state.head)
@@ -531,6 +528,15 @@ class ComparePage(Dressed):
     def _show_stale(self) -> None:
         for part in (self.maps, self.grid):
             part.set_stale(self._state.is_waiting)
+
+
+def empty_words(state: CompareState) -> tuple[str, str]:
+    """What stands in the place of the differences of all heads when there are none."""
+    query = state.differences.query
+    if query.answer is not None and query.answer.too_long:
+        return "Too long to compare", "Maps of this length are not compared cell by cell."
+    title = "Comparing…" if query.answer is None else "No head in common"
+    return title, query.error or "The differences of all heads appear here."
 
 
 def compare_stage(state: CompareState, session: Session) -> Placeholder:
