@@ -422,25 +422,21 @@ def test_that_new_checkpoints_do_not_move_the_place(desk: Desk) -> None:
     assert desk.state.watch.replay.slider_place == 0
 
 
+SAYS = (
+    Prediction(
+        position=0, context="", candidates=(Candidate(token=Token(id=1, piece="be"), probability=0.25),)
+    ),
+)
+
+
 @pytest.mark.parametrize(
     ("output", "words"),
     [
         (Output(kind="translation", predictions=(), generated="la zone"), "writes “la zone”"),
         (Output(kind="translation", predictions=()), ""),
+        (Output(kind="translation", predictions=SAYS), "writes no word"),  # as an untrained model does
         (Output(kind="nothing", predictions=()), ""),
-        (
-            Output(
-                kind="next-token",
-                predictions=(
-                    Prediction(
-                        position=0,
-                        context="",
-                        candidates=(Candidate(token=Token(id=1, piece="be"), probability=0.25),),
-                    ),
-                ),
-            ),
-            "says “be” 25%",
-        ),
+        (Output(kind="next-token", predictions=SAYS), "says “be” 25%"),
     ],
 )
 def test_that_the_model_s_own_answer_stands_with_its_attention(

@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal, Slot
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QSlider, QSplitter, QToolButton, QWidget
 
 from attnscope.figures.style import MapStyle, query_words
-from attnscope.records.outputs import Output
+from attnscope.records.outputs import Comparison
 from attnscope.records.sites import STACKS, HeadRef
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.compare.difference import labels_text, next_verdict
@@ -252,7 +252,7 @@ class WatchPanel(QWidget):
         if watch.traced is None:
             return ""
         step = watch.traced.step
-        parts = [_answer_words(watch.traced.comparison.after, watch.traced.source.tokens)]
+        parts = [_answer_words(watch.traced.comparison, watch.traced.source.tokens)]
         parts.append(f"{watch.head.label} {watch.head.stack}" if watch.head else "")
         parts.append(f"at step {step:,}" if step is not None else "")
         parts.append("" if watch.traced.check.is_good else watch.traced.check.sentence)
@@ -299,12 +299,14 @@ class WatchPanel(QWidget):
         self.hover_text.emit("")
 
 
-def _answer_words(output: Output, tokens: Sequence[Token]) -> str:
+def _answer_words(comparison: Comparison, tokens: Sequence[Token]) -> str:
     """What the model makes of the sentence: its verdict on a second one, what it writes, or says first."""
+    output = comparison.after
     if output.follows is not None:
         return f"says “{next_verdict(output.follows)}” {max(output.follows, 1.0 - output.follows):.0%}"
     if output.kind == "translation":
-        return f"writes “{output.generated}”" if output.generated else ""
+        is_known = output.predictions and not (comparison.is_writing or comparison.refused)
+        return f"writes “{output.generated}”" if output.generated else "writes no word" if is_known else ""
     if labels := labels_text(output, tokens):
         return labels
     first = next(iter(output.predictions[-1].candidates), None) if output.predictions else None
