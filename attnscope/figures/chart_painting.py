@@ -204,7 +204,12 @@ def paint_chart(
     high_px = QFontMetricsF(font(SMALL_PX)).height()
     words = [word for _, _, word in chart.notes]
     middles = zip(*layout.place(notes[:, 0], notes[:, 1]), map(text_width, words), strict=True)
-    boxes = [QRectF(x - wide / 2, y - high_px / 2, wide, high_px) for x, y, wide in middles]
+    boxes = [
+        off_points(QRectF(x - wide / 2, y - high_px / 2, wide, high_px), zip(*points, strict=True))
+        for (x, y, wide), points in zip(
+            middles, (layout.place(*points_about(chart, x)) for x in notes[:, 0]), strict=True
+        )
+    ]
     for box, word in zip(parted(boxes, plot), words, strict=True):
         if box is not None:
             painter.drawText(box.adjusted(-40, -5, 40, 5), Qt.AlignmentFlag.AlignCenter, word)
@@ -585,6 +590,30 @@ def paint_x_names(
             painter.rotate(-90)
             painter.drawText(QPointF(0, 0), name)
             painter.restore()
+
+
+_POINT_PX = 5.0
+
+
+def points_about(chart: Chart, x: float) -> tuple[Pixels, Pixels]:
+    """The xs and ys of all that is drawn as a point, and of where the lines between such points pass `x`."""
+    drawn = [] if chart.is_geometric else [s for s in chart.series if s.has_points or s.style == "points"]
+    lines = [(x, np.interp(x, s.xs, s.ys, np.nan, np.nan)) for s in drawn if s.has_points]
+    found = np.array([p for s in drawn for p in zip(s.xs, s.ys, strict=True)] + lines).reshape(-1, 2)
+    xs, ys = found[np.isfinite(found).all(axis=1)].T
+    return xs, ys
+
+
+def off_points(place: QRectF, points: Iterable[tuple[float, float]]) -> QRectF:
+    """A word that lies over a point moves off it: up or down, where it stands already, or to the right."""
+    for x, y in points:
+        if place.adjusted(-_POINT_PX, 0, _POINT_PX, 0).contains(x, y):
+            middle = place.center()
+            if abs(middle.y() - y) < 1.0:
+                return place.translated(x + _POINT_PX + 2.0 - place.left(), 0.0)
+            way = 1.0 if middle.y() > y else -1.0
+            return place.translated(0.0, y + way * (place.height() / 2 + 2.0) - middle.y())
+    return place
 
 
 def parted(places: Sequence[QRectF], room: QRectF) -> list[QRectF | None]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QPointF, Qt, Signal, Slot
-from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent
+from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent, QShowEvent
 from PySide6.QtWidgets import QCheckBox, QGraphicsSimpleTextItem, QGridLayout, QWidget
 
 from attnscope.counting import number_text
@@ -13,7 +13,9 @@ from attnscope.figures.chart_painting import (
     name_lines,
     names_high,
     nice_ticks,
+    off_points,
     parted,
+    points_about,
     tick_text,
     upright_every,
     words_apart,
@@ -43,7 +45,7 @@ class LabPlot(LinePlot):
     let_go = Signal()
 
     def __init__(self, *, label_px: int = 0) -> None:
-        self._chart = _NO_CHART
+        self._chart, self._is_old = _NO_CHART, False
         self._loose: list[pg.ScatterPlotItem] = []
         self._stems: list[pg.PlotCurveItem] = []
         self._words: list[QGraphicsSimpleTextItem] = []
@@ -56,9 +58,19 @@ class LabPlot(LinePlot):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
 
     def dress(self) -> None:
+        """Draw the chart anew, or one that is hidden, as most of those of labs are, once it is shown."""
+        is_drawn = self._chart is not _NO_CHART
+        self._is_old = is_drawn and not self.isVisible()
+        if self._is_old:
+            return
         super().dress()
-        if self._chart is not _NO_CHART:
+        if is_drawn:
             self.show_chart(self._chart)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if self._is_old:
+            self.dress()
 
     def show_chart(self, chart: Chart) -> None:
         """Draw another chart."""
@@ -281,9 +293,17 @@ class LabPlot(LinePlot):
                 item.setFont(font(SMALL_PX))
                 item.setText(word)
                 item.setBrush(QColor(self.theme.muted))
-                middle = self.getPlotItem().mapFromScene(view.mapViewToScene(QPointF(self._x(x), y)))
-                item.setPos(middle - item.boundingRect().center())
+                item.setPos(self._on_plot(view, x, y) - item.boundingRect().center())
+                place = item.mapRectToParent(item.boundingRect())
+                about = (self._on_plot(view, *at) for at in zip(*points_about(self._chart, x), strict=True))
+                moved = off_points(place, ((at.x(), at.y()) for at in about))
+                item.setPos(item.pos() + moved.topLeft() - place.topLeft())
         self._part_notes(n_notes=len(notes))
+
+    def _on_plot(self, view: pg.ViewBox, x: float, y: float) -> QPointF:
+        at = self.getPlotItem().mapFromScene(view.mapViewToScene(QPointF(self._x(x), y)))
+        assert isinstance(at, QPointF)
+        return at
 
     def _part_notes(self, *, n_notes: int) -> None:
         """Notes that would lie over one before move a line; the cursor tells those that find no room."""

@@ -17,10 +17,12 @@ from attnscope.figures import (
     Palette,
     name_lines,
     names_high,
+    off_points,
     paint_cells,
     paint_chart,
     paint_charts,
     parted,
+    points_about,
     render,
     table_cells,
     text_width,
@@ -153,6 +155,19 @@ def test_that_words_that_would_lie_over_each_other_move_a_line_and_only_the_last
     shown = [one for one in found if one is not None]
     assert not any(a.intersects(b) for k, a in enumerate(shown) for b in shown[k + 1 :])
     assert parted([QRectF(10, 90, 30, 10)], room) == [QRectF(10, 90, 30, 10)], "what is alone stays"
+
+
+def test_that_a_note_stands_beside_its_point_and_clear_of_the_line() -> None:
+    place = QRectF(0, 0, 30, 20)
+    assert off_points(place, [(15.0, 14.0)]).bottom() <= 14.0, "it stands above already"
+    assert off_points(place, [(15.0, 3.0)]).top() >= 3.0
+    assert off_points(place, [(12.0, 10.0)]).left() > 12.0
+    assert off_points(place, [(60.0, 10.0)]) == place, "what lies over nothing stays"
+    line = Series(name="a", xs=np.array([1.0, 3.0]), ys=np.array([0.0, 4.0]), has_points=True)
+    lone = Series(name="b", xs=np.array([2.0]), ys=np.array([np.nan]), style="points")
+    chart = Chart(title="", x_label="", y_label="", series=(line, lone))
+    assert list(zip(*points_about(chart, 1.5), strict=True)) == [(1.0, 0.0), (3.0, 4.0), (1.5, 1.0)]
+    assert not len(points_about(replace(chart, is_geometric=True), 1.5)[0])
 
 
 def test_that_every_value_of_a_map_is_in_the_table_and_the_forbidden_are_empty() -> None:

@@ -247,13 +247,13 @@ def test_that_in_large_type_the_place_and_changes_of_a_head_stand_beside_its_nam
         middle = inspector.name.geometry().center().y()
         return all(abs(part.geometry().center().y() - middle) <= 8 for part in beside)
 
-    beside, is_below = (inspector.place, inspector.changes), lambda: inspector.changes.y() > inspector.gate.y()
+    beside = (inspector.place, inspector.changes)
     window.view.set_theme("projector")
     qtbot.waitUntil(are_beside, timeout=2000)
     needed = sum(part.height() for part in (inspector.name, inspector.line, inspector.gate))
     assert inspector.minimumHeight() < needed + 32  # what is left is the grid's
     window.view.set_theme("light")
-    qtbot.waitUntil(is_below, timeout=2000)
+    qtbot.waitUntil(lambda: inspector.changes.y() > inspector.gate.y(), timeout=2000)
     assert inspector.place.y() > inspector.name.geometry().bottom()
 
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QRectF
+from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QAction, QImage, QPainter
 from session_samples import Desk, lab_states, state_of, tokens
 
-from attnscope.figures import LIGHT, paint_chart
+from attnscope.figures import DARK, LIGHT, paint_chart, type_at
 from attnscope.labs import LABS
 from attnscope.records import Chart, Series, TokenizerRow, TokenizersNews
 from attnscope.viewmodels import ViewState
-from attnscope.widgets import LabPlot, PlainLabel
+from attnscope.widgets import LabPlot, PlainLabel, apply_theme
 from attnscope.widgets.labs import LabView, TokenizersView, make_lab
 from attnscope.widgets.window import StatusBar
 
@@ -112,6 +112,51 @@ def test_that_no_name_below_a_chart_is_left_out_or_touches_another(qtbot, width)
     assert not any(a.intersects(b) for k, a in enumerate(places) for b in places[k + 1 :])
     below = plot.getPlotItem().getViewBox().sceneBoundingRect().bottom()
     assert all(below <= place.top() and place.bottom() <= plot.height() for place in places)
+
+
+class CountedPlot(LabPlot):
+    n_drawn = 0
+
+    def show_chart(self, chart: Chart) -> None:
+        self.n_drawn += 1
+        super().show_chart(chart)
+
+
+def test_that_a_hidden_chart_is_drawn_in_another_theme_when_it_is_shown(qtbot):
+    plot = CountedPlot()
+    qtbot.addWidget(plot)
+    line = Series(name="a", xs=np.array([1.0, 2.0]), ys=np.array([1.0, 2.0]))
+    apply_theme(plot, LIGHT)
+    plot.show()
+    plot.show_chart(Chart(title="", x_label="", y_label="", series=(line,)))
+    plot.hide()
+    apply_theme(plot, DARK)
+    assert plot.n_drawn == 1
+    plot.show()
+    assert plot.n_drawn == 2
+    assert plot.backgroundBrush().color().name() == DARK.background
+    plot.hide()
+    plot.show()
+    assert plot.n_drawn == 2
+
+
+def test_that_in_large_type_no_number_of_a_low_chart_lies_over_its_point(qtbot):
+    xs, ys = np.array([1.0, 2.0, 3.0]), np.array([17.8, 39.9, 41.8])
+    line = Series(name="published", xs=xs, ys=ys, has_points=True, has_label=False)
+    notes = tuple((x, y + 9.0, f"{y:.3g}") for x, y in zip(xs.tolist(), ys.tolist(), strict=True))
+    plot = LabPlot()
+    qtbot.addWidget(plot)
+    plot.resize(600, 140)
+    plot.show()
+    with type_at(1.8):
+        plot.show_chart(
+            Chart(title="", x_label="", y_label="", series=(line,), y_range=(0.0, 100.0), notes=notes)
+        )
+    view = plot.getPlotItem().getViewBox()
+    points = [view.mapViewToScene(QPointF(x, y)) for x, y in zip(xs, ys, strict=True)]
+    shown = [item.sceneBoundingRect() for item in plot._notes if item.isVisible()]
+    assert len(shown) == 3
+    assert not any(place.contains(point) for place in shown for point in points)
 
 
 def test_that_a_low_chart_writes_the_numbers_at_both_ends_of_its_axis(qtbot):
