@@ -204,9 +204,10 @@ def drawn_piece(piece: str, *, max_characters: int = MAX_CHARACTERS) -> str:
 
 @lru_cache(maxsize=4096)
 def _has_glyph(character: str, family: str) -> bool:
-    is_by_itself = unicodedata.category(character)[0] not in "MC"  # marks and joiners are drawn with others
+    if unicodedata.category(character)[0] == "C" or "\ufe00" <= character <= "\ufe0f":
+        return True  # joiners and choices of a variant are no letters
     face = QFontMetricsF(_font(SMALL_PX, False, False, family))
-    return face.inFontUcs4(ord(character)) if is_by_itself else True
+    return face.inFontUcs4(ord(character))
 
 
 def plain_text(text: str) -> str:

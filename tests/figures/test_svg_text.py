@@ -8,7 +8,7 @@ import pytest
 from figure_samples import head_map, spec, tokens
 from PySide6.QtGui import QFont, QFontInfo, QFontMetricsF
 
-from attnscope.figures import drawn_piece, is_right_to_left, mended_texts, render
+from attnscope.figures import SMALL_PX, drawn_piece, font, is_right_to_left, mended_texts, render
 
 pytestmark = pytest.mark.qt
 PLAIN = '<text fill="#000" x="12" y="3" font-family="Noto Sans" font-size="20" font-weight="400">{}</text>'
@@ -113,4 +113,7 @@ def test_that_letters_no_font_has_are_told_apart_where_they_are_drawn(qapp) -> N
     assert drawn_piece(one) in (one, "‹U+18B00›")
     assert drawn_piece(f"é{one}") in (f"é{one}", "é‹U+18B00›")
     assert drawn_piece("e\u0301👩\ufe0f") in ("e\u0301👩\ufe0f", "e\u0301‹U+1F469›\ufe0f")
+    mark = "\U00011a01"  # a vowel sign of Zanabazar
+    is_there = QFontMetricsF(font(SMALL_PX)).inFontUcs4(ord(mark))
+    assert drawn_piece(f"{mark}(2/3)") == (f"{mark}(2/3)" if is_there else "‹U+11A01›(2/3)")
     assert one in render(figures[0], "svg").decode()
