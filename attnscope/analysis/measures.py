@@ -184,7 +184,7 @@ def _rare(tokens: Sequence[Token], frequencies: Mapping[int, int] | None) -> lis
 
 
 def _padded(rows: Sequence[Sequence[int]], length: int, device: torch.device | str) -> Tensor:
-    filled = [[int(value) for value in row] + [0] * (length - len(row)) for row in rows]
+    filled = [[*map(int, row)] + [0] * (length - len(row)) for row in rows]
     return torch.tensor(filled, dtype=torch.int64, device=device).reshape(len(rows), length)
 
 
