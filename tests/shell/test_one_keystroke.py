@@ -1,7 +1,7 @@
 """What one keystroke costs, from the key to the painted maps, in calls: these numbers may only fall.
 
-Everything runs in this thread, one thing after the other, so that the numbers are the same each time. They are
-upper limits: lower them with what they become.
+Everything runs in this thread, one thing after the other, so that the numbers are the same each time.
+They are upper limits: lower them with what they become.
 """
 
 import sys
