@@ -203,7 +203,8 @@ def setting(session: Session) -> tuple[object, ...]:
 
 
 def is_settled(session: Session) -> bool:
-    return not session.tracing.is_stale and not session.tracing.is_writing and not session.opening.busy
+    """Whether nothing is on its way; a trace that was stopped leaves older maps, marked as such."""
+    return not session.tracing.is_waiting and not session.tracing.is_writing and not session.opening.busy
 
 
 def calm(program: Program, qtbot: QtBot) -> None:
