@@ -165,6 +165,12 @@ def _values_of(record: SiteRecord, head: HeadRef, query: int) -> tuple[Tensor, T
             expected="a trace made with keep_values",
             action="Trace the text again with keep_values=True.",
         )
+    if not record.q.shape[-1]:
+        raise UserError(
+            "Of this head only the weights are known, not the queries and keys that they come from.",
+            expected="a model that does not compute attention in code of its own",
+            action="Look at the weights themselves.",
+        )
     for what, index, n in (("head", head.head, record.q.shape[0]), ("query", query, record.n_queries)):
         if not 0 <= index < n:
             raise UserError(

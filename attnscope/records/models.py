@@ -92,6 +92,15 @@ class ModelInfo:
         return ""
 
     @property
+    def no_inside(self) -> str:
+        """Why no head can be stepped through, in a sentence; empty where each can."""
+        if self.is_recorded:
+            return "Recorded attention has queries and keys but no values: the steps need a model"
+        if not self.has_gates:
+            return f"{self.name} computes attention in code of its own, of which only the weights are known"
+        return ""
+
+    @property
     def picture_words(self) -> str:
         """The size at which pictures are read, in words; empty where none is."""
         return f"read at {self.picture_px[1]} × {self.picture_px[0]} pixels" if self.picture_px else ""

@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from attnscope import kept_models
-from attnscope.errors import LoadError
+from attnscope.analysis import look_inside
+from attnscope.errors import LoadError, UserError
 from attnscope.files import check_manifest
 from attnscope.kept_models import kept_model, kept_names
 from attnscope.models import demo_folder, demo_models, load
@@ -146,3 +147,16 @@ def test_that_a_kept_model_of_the_library_says_how_few_words_it_knows_before_it_
 @pytest.mark.slow
 def test_that_the_kept_grammar_knows_as_many_words_as_it_is_said_to_translate() -> None:
     assert f"Translates {len(load('grammar', 'cpu').info.words[0])} words" in kept_model("grammar").shows
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_that_no_head_of_a_kept_model_is_stepped_through(name: str) -> None:
+    """Their attention is computed in code of their own, which hands over weights alone."""
+    pytest.importorskip("transformers")
+    model = load(name, "cpu")
+    sample, head = model.info.samples[0], model.sites[0].heads[0]
+    assert "only the weights are known" in model.info.no_inside
+    trace = model.trace_site(head.site_key, sample.text, sample.target)
+    with pytest.raises(UserError, match="only the weights are known"):
+        look_inside(trace, head, 1)

@@ -19,6 +19,7 @@ from attnscope.viewmodels import ViewState
 from attnscope.viewmodels.causes import STEPS
 from attnscope.widgets import apply_theme
 from attnscope.widgets.explore import HeadPanel
+from attnscope.widgets.window import reasons
 
 pytestmark = pytest.mark.qt
 
@@ -139,3 +140,15 @@ def test_that_the_title_says_what_is_written_however_narrow_it_is(qapp: object) 
     for drawn in (wide, narrow):
         assert "writing" in drawn
         assert "vieille" in drawn
+
+
+def test_that_steps_are_offered_only_where_the_model_knows_them(qtbot: QtBot) -> None:
+    desk = Desk().open(info("decoder"))
+    panel = HeadPanel(states_of(desk.session), ViewState())
+    qtbot.addWidget(panel)
+    button = panel.heading.inside_button
+    for has_gates in (False, True):
+        desk.open(dataclasses.replace(info("decoder"), name="reformer", has_gates=has_gates))
+        assert button.isEnabled() == has_gates
+        assert ("only the weights are known" in button.toolTip()) != has_gates
+        assert reasons(desk.session)["inside"] == desk.session.model.no_inside

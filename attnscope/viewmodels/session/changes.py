@@ -403,8 +403,6 @@ READ_ONLY_TIP = (
     "This attention was recorded, or given as arrays. There is no model behind it: it cannot read another "
     "text, and its heads cannot be changed."
 )
-NO_INSIDE = "Recorded attention has queries and keys but no values: the steps need a model"
-"""Why a head cannot be stepped through."""
 _TOLD = "This is recorded attention without a model: it cannot read another text, nor can heads be changed."
 
 
@@ -416,6 +414,13 @@ def is_recorded(model: ModelInfo | None) -> bool:
 def fixed_heads(model: ModelInfo | None) -> str:
     """Why no head of what is open can be changed, in a sentence; empty where each can, or nothing is open."""
     return model.fixed_heads if model is not None else ""
+
+
+def why_no_inside(model: ModelInfo | None) -> str:
+    """Why no head of what is open can be stepped through; empty where each can, or nothing is open."""
+    if model is None or (model.has_gates and model.reads != "attention"):  # asked at every key: calls nothing
+        return ""
+    return model.no_inside
 
 
 def possible(session: "Session", after: Setting) -> Setting:

@@ -22,11 +22,10 @@ from attnscope.viewmodels.maps.aspect import labelled, long_map_of
 from attnscope.viewmodels.maps.map_tiles import MapTiles
 from attnscope.viewmodels.maps.picturing import PictureState
 from attnscope.viewmodels.session.changes import (
-    NO_INSIDE,
     fixed_heads,
-    is_recorded,
     knocked_out,
     of_head,
+    why_no_inside,
     with_or_without,
 )
 from attnscope.viewmodels.session.state import Session
@@ -302,6 +301,7 @@ class HeadHeading(FlowRow):
         self.colours.chosen.connect(view.set_colour_map)
         self.back.clicked.connect(self._on_back_clicked)
         when(self, self._show_style, view.changed.style)
+        when(self, self._offer_inside, session.changed.model)
         when(self, self._show_back, view.changed.enlarged)
         self._show_style()
         self._show_back()
@@ -332,11 +332,11 @@ class HeadHeading(FlowRow):
         self._switch.setVisible(is_shown)
         self._looks.setVisible(is_shown and (self.is_map_shown or self.is_picture_shown))
 
-    def offer_inside(self) -> None:
-        """Offer to step through the head, where there is a model."""
-        is_fixed = is_recorded(self._session.model)
-        self.inside_button.setEnabled(not is_fixed)
-        self.inside_button.setToolTip(NO_INSIDE if is_fixed else _INSIDE)
+    def _offer_inside(self) -> None:
+        """Offer to step through the head, where its model knows the steps."""
+        reason = why_no_inside(self._session.model)
+        self.inside_button.setEnabled(not reason)
+        self.inside_button.setToolTip(reason or _INSIDE)
 
     def offer_picture(self) -> bool:
         """Offer the picture where there is one; whether that is another answer than before."""
@@ -495,7 +495,6 @@ class HeadPanel(QWidget):
     def _show_maps(self) -> None:
         session = self._session
         has_text = bool(session.text.strip())
-        self.heading.offer_inside()
         head_map = session.maps.of(session.primary) if has_text else None
         if head_map is not None or not has_text or session.traced is None:
             self.heatmap.set_map(head_map)

@@ -25,11 +25,11 @@ from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec
 from attnscope.settings import Settings
 from attnscope.viewmodels.session.changes import (
-    NO_INSIDE,
     Change,
     Setting,
     fixed_heads,
     is_recorded,
+    why_no_inside,
     why_no_mask,
 )
 from attnscope.viewmodels.session.opening import Recents
@@ -361,7 +361,7 @@ def reasons(session: Session) -> dict[str, str]:
         "prune-all-but": fixed or no_head,
         "enlarge": no_head,
         "invert": fixed,
-        "inside": NO_INSIDE if is_fixed else "",
+        "inside": why_no_inside(session.model),
         "save-model": no_own_model,
         "reload-model": no_model,
         "train-further": no_own_model,
