@@ -26,7 +26,8 @@ from attnscope.viewmodels.session import Session
 pytestmark = [pytest.mark.qt, pytest.mark.slow]
 
 SEEDS = (20_261_121, 7, 1847)
-N_ACTIONS = max(300, int(os.environ.get("RANDOM_ACTIONS", "0"))) // len(SEEDS)
+_SHORT = 100
+N_ACTIONS = max(_SHORT * len(SEEDS), int(os.environ.get("RANDOM_ACTIONS", "0"))) // len(SEEDS)
 _N_PARTS = 4
 _NOT_PRESSED = {
     # These ask for a file or a choice, and wait for the answer.
@@ -84,7 +85,10 @@ def test_that_random_actions_break_nothing_and_leave_nothing_behind(
     objects, n_bytes = zip(*moods, strict=True)
     grown = [(after - before).total() for before, after in pairwise(objects)]
     assert min(grown) <= _MOST_MORE_OBJECTS, f"the same walk leaves more behind each time: {grown}"
-    assert n_bytes[-1] - n_bytes[1] <= _MOST_MORE_BYTES, n_bytes
+    more = [after - before for before, after in pairwise(n_bytes[1:])]
+    # A long walk comes to some labs late, and to models: there the repetition counts that took least.
+    taken = min(more) * len(more) if N_ACTIONS > _SHORT else sum(more)
+    assert taken <= _MOST_MORE_BYTES, n_bytes
 
 
 def test_that_undo_leads_back_to_the_start_whatever_was_done(
