@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QPolygonF
@@ -175,86 +176,85 @@ def paint_rows(
     painter: QPainter, labels: AxisLabels, x: float, palette: Palette, *, is_left_aligned: bool = False
 ) -> None:
     """Draw labels right-aligned, ending at `x`; left-aligned, starting there, for keys beside lines."""
-    align = Qt.AlignmentFlag.AlignLeft if is_left_aligned else Qt.AlignmentFlag.AlignRight
-    left = x if is_left_aligned else x - labels.width
+    left, height, span = x if is_left_aligned else x - labels.width, type_px(AXIS_LINE_PX), labels.span
     _paint_word_links(painter, labels, palette, x=x - 2.0 if is_left_aligned else x + 2.0)
     for i in labels.shown():
-        box = QRectF(
-            left, labels.span.centre(i) - type_px(AXIS_LINE_PX) / 2, labels.width, type_px(AXIS_LINE_PX)
+        box = QRectF(left, span.centre(i) - height / 2, labels.width, height)
+        _paint_label(
+            painter, labels.tokens[i], box, 0.0 if is_left_aligned else 1.0, palette, i == labels.highlight
         )
-        _paint_label(painter, labels.tokens[i], box, align, palette, i == labels.highlight)
 
 
 def paint_columns(painter: QPainter, labels: AxisLabels, bottom: float, turn: Turn, palette: Palette) -> None:
     """Draw labels ending just above y = `bottom`, turned by `turn` degrees."""
     tokens, span, stride = labels.tokens, labels.span, stride_for(labels.span.step, labels.every)
+    height = type_px(AXIS_LINE_PX)
+    shift = -height / 2 if turn == 90 else -height * 0.62
     _paint_word_links(painter, labels, palette, y=bottom + 2.0)
     for i in labels.shown():
         x, is_highlighted = span.centre(i), i == labels.highlight
         if turn == 0:
             room = max(span.step * stride, label_width(tokens[i]) if stride == 1 else 0.0)
-            box = QRectF(x - room / 2, bottom - type_px(AXIS_LINE_PX), room, type_px(AXIS_LINE_PX))
-            _paint_label(painter, tokens[i], box, Qt.AlignmentFlag.AlignHCenter, palette, is_highlighted)
+            box = QRectF(x - room / 2, bottom - height, room, height)
+            _paint_label(painter, tokens[i], box, 0.5, palette, is_highlighted)
             continue
         painter.save()
         painter.translate(QPointF(x, bottom))
         painter.rotate(-turn)
-        shift = -type_px(AXIS_LINE_PX) / 2 if turn == 90 else -type_px(AXIS_LINE_PX) * 0.62
-        box = QRectF(0.0, shift, labels.width, type_px(AXIS_LINE_PX))
-        _paint_label(painter, tokens[i], box, Qt.AlignmentFlag.AlignLeft, palette, is_highlighted)
+        box = QRectF(0.0, shift, labels.width, height)
+        _paint_label(painter, tokens[i], box, 0.0, palette, is_highlighted)
         painter.restore()
 
 
 def _paint_label(
-    painter: QPainter,
-    token: Token,
-    box: QRectF,
-    align: Qt.AlignmentFlag,
-    palette: Palette,
-    is_highlighted: bool,
+    painter: QPainter, token: Token, box: QRectF, share: float, palette: Palette, is_highlighted: bool
 ) -> None:
-    text, width, rise = _fitted(token.label, token.is_special, box.width(), type_key())
-    corners = outline(token.label)
-    width = width if corners is None else box.height()
-    is_quiet = token.is_special or token.joins_previous
-    colour = palette.muted if is_quiet else palette.text
-    left = {
-        Qt.AlignmentFlag.AlignLeft: box.left(),
-        Qt.AlignmentFlag.AlignRight: box.right() - width,
-    }.get(align, box.center().x() - width / 2)
+    """Draw a label with `share` of the room it leaves in its box to the left of it."""
+    fitted = _fitted(token.label, token.is_special, box.width(), type_key())
+    width, corners = fitted.width if fitted.corners is None else box.height(), fitted.corners
+    colour = palette.muted if token.is_special or token.joins_previous else palette.text
+    left, middle = box.left() + share * (box.width() - width), box.center().y()
     if is_highlighted:
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(palette.accent))
         painter.drawRoundedRect(QRectF(left - 3, box.top(), width + 6, box.height()), 2, 2)
         colour = palette.accent_text
     if corners is not None:
-        middle, radius = QPointF(left + width / 2, box.center().y()), box.height() / 2 - 1.0
+        x, radius = left + width / 2, box.height() / 2 - 1.0
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(colour))
-        painter.drawPolygon(
-            QPolygonF([QPointF(middle.x() + radius * x, middle.y() + radius * y) for x, y in corners])
-        )
+        painter.drawPolygon(QPolygonF([QPointF(x + radius * a, middle + radius * b) for a, b in corners]))
         return
-    painter.setFont(label_font(token))
+    painter.setFont(fitted.font)
     painter.setPen(QColor(colour))
-    painter.drawText(QPointF(left, box.center().y() + rise), text)
+    painter.drawText(QPointF(left, middle + fitted.rise), fitted.text)
     if token.own:
         is_lost = token.piece in UNKNOWN_PIECES
         ink = (
             palette.error if is_lost else palette.muted
         )  # the model can write it all the same, by copying it
         painter.setPen(QPen(QColor(ink), 1.0, Qt.PenStyle.DashLine if is_lost else Qt.PenStyle.DotLine))
-        under = box.center().y() + rise + 2
+        under = middle + fitted.rise + 2
         painter.drawLine(QPointF(left, under), QPointF(left + width, under))
 
 
+class _Fitted(NamedTuple):
+    """A label cut to its room, its width, how far its baseline is under its middle; a shape's corners."""
+
+    text: str
+    width: float
+    rise: float
+    font: QFont
+    corners: tuple[tuple[float, float], ...] | None
+
+
 @lru_cache(maxsize=4096)
-def _fitted(piece: str, is_special: bool, room: float, _type: object) -> tuple[str, float, float]:
-    """A label cut to its room, its width, and how far its baseline is under its middle."""
-    metrics = QFontMetricsF(font(SMALL_PX, is_italic=is_special))
+def _fitted(piece: str, is_special: bool, room: float, _type: object) -> _Fitted:
+    type_of = font(SMALL_PX, is_italic=is_special)
+    metrics = QFontMetricsF(type_of)
     text = metrics.elidedText(drawn_piece(piece), Qt.TextElideMode.ElideMiddle, room + 1)
     width = min(float(metrics.horizontalAdvance(text)), room)
-    return text, width, (metrics.ascent() - metrics.descent()) / 2
+    return _Fitted(text, width, (metrics.ascent() - metrics.descent()) / 2, type_of, outline(piece))
 
 
 def _paint_word_links(

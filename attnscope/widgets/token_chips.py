@@ -19,6 +19,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from attnscope.figures.colours import Palette
 from attnscope.figures.style import (
     NORMAL_PX,
     SMALL_PX,
@@ -203,6 +204,7 @@ class TokenStrip(Telling, Dressed):
         wanted = event.region()
         bounds = wanted.boundingRect().adjusted(-3, -3, 3, 3)
         first = bisect_left(self._chips, float(bounds.top()), key=lambda chip: chip.rect.bottom())
+        palette = self.theme
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setClipRect(self.rect())
@@ -215,10 +217,10 @@ class TokenStrip(Telling, Dressed):
                     break
                 if wanted.intersects(_painted(chip)):
                     index = k + self._stretch.first_index if self._chips[k].token.id >= 0 else -1
-                    self._paint_chip(painter, index, chip)
+                    self._paint_chip(painter, index, chip, palette)
             if self.hasFocus():
                 painter.setOpacity(1.0)
-                paint_focus(painter, self.rect(), self.theme)
+                paint_focus(painter, self.rect(), palette)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Light the token under the cursor."""
@@ -305,8 +307,7 @@ class TokenStrip(Telling, Dressed):
             self.rows_changed.emit(n_rows)
         self.update()
 
-    def _paint_chip(self, painter: QPainter, index: int, chip: Chip) -> None:
-        palette = self.theme
+    def _paint_chip(self, painter: QPainter, index: int, chip: Chip, palette: Palette) -> None:
         is_key, is_query = index == self._lit.key, index == self._lit.query
         shape = chip_outline(chip)
         if is_key:
