@@ -147,6 +147,26 @@ def check_display() -> None:
         raise fault
 
 
+WINDOW_LIBRARIES = {
+    "libxcb-cursor.so.0": ("libxcb-cursor0", "xcb-util-cursor"),
+    "libxcb-icccm.so.4": ("libxcb-icccm4", "xcb-util-wm"),
+    "libxcb-image.so.0": ("libxcb-image0", "xcb-util-image"),
+    "libxcb-keysyms.so.1": ("libxcb-keysyms1", "xcb-util-keysyms"),
+    "libxcb-randr.so.0": ("libxcb-randr0", "libxcb"),
+    "libxcb-render-util.so.0": ("libxcb-render-util0", "xcb-util-renderutil"),
+    "libxcb-render.so.0": ("libxcb-render0", "libxcb"),
+    "libxcb-shape.so.0": ("libxcb-shape0", "libxcb"),
+    "libxcb-shm.so.0": ("libxcb-shm0", "libxcb"),
+    "libxcb-sync.so.1": ("libxcb-sync1", "libxcb"),
+    "libxcb-util.so.1": ("libxcb-util1", "xcb-util"),
+    "libxcb-xfixes.so.0": ("libxcb-xfixes0", "libxcb"),
+    "libxcb-xkb.so.1": ("libxcb-xkb1", "libxcb"),
+    "libxkbcommon-x11.so.0": ("libxkbcommon-x11-0", "libxkbcommon-x11"),
+}
+"""What Qt's windows under X need, and no wheel brings: without one of them Qt ends the process. With the
+packages of Debian and of Fedora that have it."""
+
+
 def display_fault(
     variables: Mapping[str, str],
     platform: str,
@@ -164,13 +184,15 @@ def display_fault(
             action="Start AttnScope from a desktop session, or use the command line: "
             "attnscope figure MODEL --text … -o figure.svg needs no display.",
         )
-    try:
-        (load or _load_library)("libxcb-cursor.so.0")
-    except OSError:
+    missing = [name for name in WINDOW_LIBRARIES if not _is_there(name, load or _load_library)]
+    if missing:
+        debian, fedora = (
+            " ".join(dict.fromkeys(WINDOW_LIBRARIES[name][system] for name in missing)) for system in (0, 1)
+        )
         return UserError(
-            "Qt cannot open a window: the library libxcb-cursor0 is missing.",
-            action="Install it (Debian, Ubuntu: apt install libxcb-cursor0; "
-            "Fedora: dnf install xcb-util-cursor).",
+            f"Qt cannot open a window without {', '.join(missing)}.",
+            action=f"Install what is missing (Debian, Ubuntu: apt install {debian}; "
+            f"Fedora: dnf install {fedora}).",
         )
     if not (reach or _can_reach_display)():
         return UserError(
@@ -259,6 +281,15 @@ def hard_exit(code: int) -> NoReturn:
         except (OSError, ValueError, AttributeError):
             continue
     os._exit(code)
+
+
+def _is_there(library: str, load: Callable[[str], object]) -> bool:
+    """Whether a native library can be loaded."""
+    try:
+        load(library)
+    except OSError:
+        return False
+    return True
 
 
 def _load_library(name: str) -> object:

@@ -1,14 +1,16 @@
 """F40, F59, F66, F68, F70: stopping, terminals, settings files, displays, signals."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import PySide6
 import pytest
 
 from attnscope import paths
-from attnscope.boot import display_fault, qt_import_error
+from attnscope.boot import WINDOW_LIBRARIES, display_fault, qt_import_error
 from attnscope.cli.terminal import json_text, one_line, printable
 from attnscope.settings import SETTINGS_NAME, Settings, read_settings
 
@@ -126,6 +128,24 @@ def test_that_f68_a_missing_cursor_library_is_named_with_its_package() -> None:
     fault = display_fault({"DISPLAY": ":0"}, "linux", load=load_nothing, reach=lambda: True)
     assert fault is not None
     assert "apt install libxcb-cursor0" in str(fault)
+
+
+def test_that_every_library_is_named_without_which_qt_ends_the_process() -> None:
+    def load(name: str) -> None:
+        if name in ("libxcb-icccm.so.4", "libxcb-keysyms.so.1"):
+            raise OSError(f"{name}: cannot open shared object file")
+
+    fault = display_fault({"DISPLAY": ":0"}, "linux", load=load, reach=lambda: True)
+    assert "without libxcb-icccm.so.4, libxcb-keysyms.so.1." in str(fault)
+    assert "apt install libxcb-icccm4 libxcb-keysyms1;" in str(fault)
+    assert "dnf install xcb-util-wm xcb-util-keysyms)" in str(fault)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="windows under X are of Linux")
+def test_that_what_qts_windows_need_of_x_is_asked_for_by_name() -> None:
+    plugin = Path(PySide6.__file__).parent / "Qt" / "plugins" / "platforms" / "libqxcb.so"
+    needed = set(re.findall(rb"lib(?:xcb-|xkbcommon-)[a-z0-9-]+\.so\.\d+", plugin.read_bytes()))
+    assert needed == {name.encode() for name in WINDOW_LIBRARIES}
 
 
 def test_that_f68_a_qt_that_cannot_be_loaded_names_the_missing_library() -> None:
