@@ -165,6 +165,11 @@ WINDOW_LIBRARIES = {
 }
 """What Qt's windows under X need, and no wheel brings: without one of them Qt ends the process. With the
 packages of Debian and of Fedora that have it."""
+WAYLAND_LIBRARIES = {
+    "libwayland-client.so.0": ("libwayland-client0", "libwayland-client"),
+    "libwayland-cursor.so.0": ("libwayland-cursor0", "libwayland-cursor"),
+}
+"""The same under Wayland."""
 
 
 def display_fault(
@@ -176,24 +181,20 @@ def display_fault(
     """What keeps a window from opening, or None; `load` and `reach` are replaced in tests."""
     if platform != "linux" or variables.get("QT_QPA_PLATFORM", "xcb").split(":")[0] not in ("xcb", "wayland"):
         return None
+    load = load or _load_library
     if variables.get("WAYLAND_DISPLAY") and variables.get("QT_QPA_PLATFORM", "wayland") != "xcb":
-        return None
+        fault = _fault_of_missing(WAYLAND_LIBRARIES, load)
+        if fault is None or "QT_QPA_PLATFORM" in variables or not variables.get("DISPLAY"):
+            return fault  # else Qt turns to X
     if not variables.get("DISPLAY"):
         return UserError(
             "There is no display to open a window on (neither DISPLAY nor WAYLAND_DISPLAY is set).",
             action="Start AttnScope from a desktop session, or use the command line: "
             "attnscope figure MODEL --text … -o figure.svg needs no display.",
         )
-    missing = [name for name in WINDOW_LIBRARIES if not _is_there(name, load or _load_library)]
-    if missing:
-        debian, fedora = (
-            " ".join(dict.fromkeys(WINDOW_LIBRARIES[name][system] for name in missing)) for system in (0, 1)
-        )
-        return UserError(
-            f"Qt cannot open a window without {', '.join(missing)}.",
-            action=f"Install what is missing (Debian, Ubuntu: apt install {debian}; "
-            f"Fedora: dnf install {fedora}).",
-        )
+    fault = _fault_of_missing(WINDOW_LIBRARIES, load)
+    if fault is not None:
+        return fault
     if not (reach or _can_reach_display)():
         return UserError(
             f"The display {variables['DISPLAY']} cannot be reached.",
@@ -281,6 +282,22 @@ def hard_exit(code: int) -> NoReturn:
         except (OSError, ValueError, AttributeError):
             continue
     os._exit(code)
+
+
+def _fault_of_missing(
+    libraries: Mapping[str, tuple[str, str]], load: Callable[[str], object]
+) -> UserError | None:
+    """Which of these cannot be loaded, with how to get them; None when all can."""
+    missing = [name for name in libraries if not _is_there(name, load)]
+    if not missing:
+        return None
+    packages = zip(*(libraries[name] for name in missing), strict=True)
+    debian, fedora = (" ".join(dict.fromkeys(names)) for names in packages)
+    return UserError(
+        f"Qt cannot open a window without {', '.join(missing)}.",
+        action=f"Install what is missing (Debian, Ubuntu: apt install {debian}; "
+        f"Fedora: dnf install {fedora}).",
+    )
 
 
 def _is_there(library: str, load: Callable[[str], object]) -> bool:

@@ -141,6 +141,28 @@ def test_that_every_library_is_named_without_which_qt_ends_the_process() -> None
     assert "dnf install xcb-util-wm xcb-util-keysyms)" in str(fault)
 
 
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"WAYLAND_DISPLAY": "wayland-0"}, "without libwayland-cursor.so.0."),
+        ({"WAYLAND_DISPLAY": "wayland-0", "DISPLAY": ":0"}, None),  # Qt turns to X
+        (
+            {"WAYLAND_DISPLAY": "wayland-0", "DISPLAY": ":0", "QT_QPA_PLATFORM": "wayland"},
+            "libwayland-cursor0;",
+        ),
+    ],
+)
+def test_that_what_is_missing_for_wayland_is_named_where_x_cannot_step_in(
+    variables: dict[str, str], expected: str | None
+) -> None:
+    def load(name: str) -> None:
+        if name == "libwayland-cursor.so.0":
+            raise OSError(f"{name}: cannot open shared object file")
+
+    fault = display_fault(variables, "linux", load=load, reach=lambda: True)
+    assert (fault is None) if expected is None else expected in str(fault)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="windows under X are of Linux")
 def test_that_what_qts_windows_need_of_x_is_asked_for_by_name() -> None:
     plugin = Path(PySide6.__file__).parent / "Qt" / "plugins" / "platforms" / "libqxcb.so"
