@@ -266,8 +266,8 @@ def _token(query: str, picture: "Picture") -> int:
     )
 
 
-_NO_COMMAND = ("inside", "lab")
-"""Views whose contents the window alone makes."""
+_NO_COMMAND = ("answer", "inside", "lab")
+"""Views that are not of a trace: `ask` and `lab` draw theirs, the window *Step by step*."""
 _OF_TRACES = {"difference": build_difference, **by_view(build_graph)}
 _WITHOUT_TEXT = by_view(build_curves, build_scaling)
 
