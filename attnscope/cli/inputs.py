@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnscope.cli.arguments import figure_file, output_file, path_of, text_file, whole
+from attnscope.cli.arguments import figure_file, flag_of, output_file, path_of, text_file, whole
 from attnscope.cli.terminal import JobProgress, say, say_error, say_json
 from attnscope.counting import plural
 from attnscope.errors import LoadError, UserError
@@ -58,6 +58,14 @@ def mask_changes(
     Says on standard error which tokens see nothing. Raises UserError.
     """
     path, rows = getattr(arguments, "mask", None), getattr(arguments, "mask_rows", None)
+    for name in ("mask_symmetric", "mask_no_loops"):
+        if path is None and getattr(arguments, name, False):
+            flag = flag_of(name)
+            raise UserError(
+                f"{flag} changes the edges of a file.",
+                expected="--mask with it",
+                action=f"Add --mask FILE, or leave {flag} out.",
+            )
     if path is None and rows is None:
         return ()
     if path is not None and rows is not None:

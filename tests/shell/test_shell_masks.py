@@ -78,3 +78,12 @@ def test_that_a_mask_which_cannot_be_used_is_told_in_one_line(folder, tmp_path, 
     code, _ = traced(folder, tmp_path, *options)
     assert code == 2
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rows", [(), ("--mask-rows", "0;0 1;2;3;4;5;6;7")])
+@pytest.mark.parametrize("option", ["--mask-symmetric", "--mask-no-loops"])
+def test_that_what_changes_the_edges_of_a_file_is_not_ignored_without_one(
+    folder, tmp_path, capsys, option, rows
+):
+    assert traced(folder, tmp_path, option, *rows)[0] == 2
+    assert f"{option} changes the edges of a file. Expected: --mask with it." in capsys.readouterr().err
