@@ -21,7 +21,7 @@ from attnscope.figures.raster import scale_peaks
 from attnscope.figures.spec import FigureSpec, common_peak, lettered_maps, shown_maps
 from attnscope.figures.style import plain_piece, plain_text
 from attnscope.figures.token_axis import axis_names
-from attnscope.figures.words_and_numbers import caption_lines
+from attnscope.figures.words_and_numbers import caption_lines, wrong_words
 from attnscope.records.findings import GoldCell
 from attnscope.records.maps import HeadMap
 
@@ -388,7 +388,7 @@ def _bar(spec: FigureSpec) -> str:
 
 def _caption(spec: FigureSpec) -> str:
     rows = []
-    for line in caption_lines(spec):
+    for line in filter(None, (wrong_words(spec), *caption_lines(spec))):
         name, _, value = line.partition(": ")
         rows.append(f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>")
     return f"<dl>{''.join(rows)}</dl>" if rows else ""

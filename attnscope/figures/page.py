@@ -41,7 +41,7 @@ from attnscope.figures.style import (
     value_px,
     wrapped,
 )
-from attnscope.figures.words_and_numbers import caption_lines
+from attnscope.figures.words_and_numbers import caption_lines, wrong_words
 
 PresetName = Literal["single", "one-and-half", "double", "slide"]
 
@@ -235,7 +235,9 @@ def _frame_lines(spec: FigureSpec) -> tuple[list[str], list[str]]:
     width = spec.width_px / spec.type_scale - 2 * _MARGIN_PX
     face = font(LARGE_PX, is_bold=True)
     titles = wrapped((plain_text(spec.title),), width, face) if spec.title else []
-    return titles, wrapped(caption_lines(spec), width)
+    tells_wrong = "badge" in spec.choices and not spec.style.is_plain  # beside the title of its map
+    wrong = "" if tells_wrong else wrong_words(spec)
+    return titles, wrapped((*filter(None, [wrong]), *caption_lines(spec)), width)
 
 
 def _paint_page(painter: QPainter, spec: FigureSpec, palette: Palette) -> None:
@@ -258,8 +260,8 @@ def _paint_caption(painter: QPainter, rect: QRectF, lines: list[str], palette: P
     painter.setPen(QColor(palette.line))
     painter.drawLine(QPointF(_MARGIN_PX, rect.top()), QPointF(rect.right() - _MARGIN_PX, rect.top()))
     painter.setFont(font(SMALL_PX))
-    painter.setPen(QColor(palette.muted))
     for i, line in enumerate(lines):
+        painter.setPen(QColor(palette.warning if line.startswith("⚠") else palette.muted))
         painter.drawText(QPointF(_MARGIN_PX, rect.top() + 8 + 11 + i * LINE_PX), line)
 
 

@@ -39,7 +39,7 @@ class MapStyle:
     `show_values` writes the weight into cells that are large enough. Lines: none under `least_weight`, and
     the `n_strongest` of each query of a head (0: all). Token labels of keys turn by `turn` degrees (None: as
     there is room) and only every `label_every`-th is written (0: as many as there is room for). `has_bar`
-    False leaves the colour bar out. `is_plain` leaves out the head's name and the self-check above a map.
+    False leaves the colour bar out. `is_plain` leaves out the head's name above a map.
     `key_name` and `query_name` are what the columns and the rows are called; empty: see `axis_names`.
     `font` is the family of all type in a file; empty: the system's. `has_badge` tells of a self-check that
     found nothing wrong; what it found is always told. Without `has_special` special tokens have no rows and

@@ -69,6 +69,13 @@ def caption_lines(spec: FigureSpec) -> tuple[str, ...]:
     return (*lines, f"AttnScope {program_version()}")
 
 
+def wrong_words(spec: FigureSpec) -> str:
+    """What the self-check found wrong with the maps of a figure, at its worst; empty where nothing is."""
+    checks = [head_map.check for head_map in shown_maps(spec) if head_map.check is not None]
+    worst = max((check for check in checks if not check.is_good), key=lambda check: check.worst, default=None)
+    return worst.badge if worst is not None else ""
+
+
 def _remarks(spec: FigureSpec) -> Iterator[str]:
     """What a reader may wonder at: one colour all over, and letters over a dashed line."""
     yield evenness(spec)

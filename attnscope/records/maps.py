@@ -117,7 +117,8 @@ class SelfCheck:
     forbids; `output_error` max |weights·v − the model's own head output| over the checked sites. Of long
     maps `n_rows` of `n_all_rows` rows were checked, spread evenly. `is_empty`: the model has no attention,
     and so nothing was checked. `is_given`: the weights were given, not computed, and only their sums checked.
-    `is_read`: they came from a file, and `output_error` is what the file says of itself.
+    `is_read`: they came from a file, and `output_error` is what the file says of itself. `where` names the
+    sites that are wrong, where there are others.
     """
 
     row_sum_error: float
@@ -130,6 +131,7 @@ class SelfCheck:
     is_empty: bool = False
     is_given: bool = False
     is_read: bool = False
+    where: str = ""
 
     @property
     def worst(self) -> float:
@@ -160,11 +162,17 @@ class SelfCheck:
 
     @property
     def sentence(self) -> str:
+        """The verdict, and what is wrong with which layers."""
+        return f"{self.where}: {self._verdict}" if self.where else self._verdict
+
+    @property
+    def _verdict(self) -> str:
         if self.is_empty:
             return "the model has no attention: there is nothing to check"
         if self.is_given:
-            sums = "sum to 1" if self.is_good else f"do not sum to 1: off by {self.row_sum_error:.2g}"
-            return f"rows {sums} · the weights were given, so that nothing else could be checked"
+            if not self.is_good:
+                return f"rows do not sum to 1: off by {self.row_sum_error:.2g}"
+            return "rows sum to 1 · the weights were given, so that nothing else could be checked"
         if self.is_good and self.is_read:
             return f"rows sum to 1 · its file says: exact{within(self.output_error)} when it was recorded"
         if self.is_good:
@@ -173,10 +181,12 @@ class SelfCheck:
             return "the model was in training mode: dropout makes these weights wrong"
         if math.isinf(self.row_sum_error):
             return "weights that are not finite: NaN or infinite"
-        return (
-            f"row sums off by {self.row_sum_error:.0e}, a weight not allowed {self.forbidden_weight:.0e}, "
-            f"output off by {self.output_error:.0e}"
+        numbers = (
+            ("row sums off by", self.row_sum_error),
+            ("a weight not allowed", self.forbidden_weight),
+            ("output off by", self.output_error),
         )
+        return ", ".join(f"{what} {number:.0e}" for what, number in numbers if not number <= self.tolerance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -291,8 +291,13 @@ class Trace:
 
         Row sums, what the mask forbids, and the head outputs recomputed against the model's own.
         """
-        sites = self.sites if site is None else (self.site(site),)
-        return merge_proofs(self.records[found.key].proof for found in sites)
+        if site is not None:
+            return merge_proofs([self.records[self.site(site).key].proof])
+        proofs = {found: self.records[found.key].proof for found in self.sites}
+        wrong = [found for found, proof in proofs.items() if not merge_proofs([proof]).is_good]
+        where = f"{wrong[0].stack} L{wrong[0].layer}" if len(wrong) < len(proofs) and wrong else ""
+        more = f" and {plural(len(wrong) - 1, 'more layer')}" if len(wrong) > 1 else ""
+        return replace(merge_proofs(proofs.values()), where=where and where + more)
 
     @property
     def n_bytes(self) -> int:

@@ -70,7 +70,8 @@ def test_that_rows_that_do_not_sum_to_one_are_shown_and_told_of() -> None:
     assert not check.is_good
     assert check.row_sum_error == pytest.approx(0.5, abs=1e-6)
     assert check.badge == "⚠ rows off by 0.5"
-    assert "do not sum to 1: off by 0.5" in check.sentence
+    assert check.sentence == "encoder L1: rows do not sum to 1: off by 0.5"
+    assert trace.check(0).sentence.startswith("rows sum to 1 ")
     assert trace.recorded is not None
     assert trace.recorded.notes == (
         "1 of 12 rows does not sum to 1 but to 0.5 (encoder L1); it is shown as it is.",

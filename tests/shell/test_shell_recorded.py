@@ -68,6 +68,13 @@ def test_that_every_command_says_when_the_rows_of_a_recording_do_not_sum_to_1(
     assert "row sums off by 6e+00" in run(capsys, "info", recording)[1]
     figure = attnscope.figure(attnscope.load_trace(recording), view="head", heads=("encoder:L0H0",))
     assert "⚠ rows off by 6.4" in figure._repr_svg_()
+    wrong = attnscope.load_trace(recording)
+    assert wrong.check().sentence == "encoder L0: row sums off by 6e+00"
+    for view in ("head", "lines", "panels"):
+        for heads in (("encoder:L0H0",), ("cross:L0H0",)):
+            drawn = attnscope.figure(wrong, view=view, heads=heads, plain=True)
+            is_told = "⚠ rows off by 6.4" in drawn._repr_svg_()
+            assert is_told == (heads == ("encoder:L0H0",)), (view, heads)
 
 
 def test_that_figures_of_recordings_are_drawn_again(

@@ -11,6 +11,7 @@ import pytest
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QPushButton, QWidget
 from session_samples import Desk, ref, state_of
 
+from attnscope import Caption
 from attnscope.errors import LoadError
 from attnscope.figures import ENDINGS, read_figure_file, save, suggested_name
 from attnscope.figures.views import LabFigure, PanelsFigure
@@ -343,6 +344,27 @@ def test_that_the_next_dialog_offers_what_was_chosen(qtbot):
     assert (wish.width_mm, wish.caption) == (99.0, None)
     choose(second.choices.views, "grid")
     assert second.spec().width_mm == 99.0
+
+
+def test_that_a_height_of_ones_own_is_offered_again_and_a_fitted_one_is_what_is_written(qtbot):
+    first = make(qtbot)
+    kept = []
+    first.chosen.connect(kept.append)
+    first.choices.fits.click()
+    first.choices.height_mm.setValue(120.0)
+    first.reject()
+    second = ExportDialog(first._offered, "head", kept=KeptChoices.from_text(kept[-1].text))
+    qtbot.addWidget(second)
+    assert not second.choices.fits.isChecked()
+    assert second.spec().height_mm == second.choices.height_mm.value() == 120.0
+    caption = Caption(model="m", text="a b", role="looks at the token before, at the first, and at itself")
+    told = {"head": dataclasses.replace(first._offered["head"], caption=caption)}
+    second.choices.fits.click()
+    second.chosen.connect(kept.append)
+    second.reject()
+    third = ExportDialog(told, "head", kept=kept[-1])
+    qtbot.addWidget(third)
+    assert third.choices.height_mm.value() == third.spec().height_mm
 
 
 @pytest.mark.parametrize(

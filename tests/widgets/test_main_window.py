@@ -409,6 +409,11 @@ def test_that_a_good_trace_has_one_quiet_mark_and_a_wrong_one_is_loud(qtbot):
     desk.session.tracing.show(dataclasses.replace(traced, check=wrong))
     assert bar.badge.text() == f"⚠ {wrong.sentence}"
     assert bar.badge.property("role") == "alarm"
+    assert "checked against the model" in bar.badge.toolTip()
+    given = dataclasses.replace(wrong, is_given=True)  # by somebody who has no model to compare with
+    desk.session.tracing.show(dataclasses.replace(traced, check=given))
+    assert bar.badge.text() == "⚠ rows do not sum to 1: off by 0.5"
+    assert "model" not in bar.badge.toolTip()
 
 
 def test_that_keys_are_for_the_pictures_at_the_start_and_after_return(qtbot):

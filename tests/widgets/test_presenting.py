@@ -6,7 +6,7 @@ import pytest
 from inside_samples import inside
 from PySide6.QtCore import QRect
 from PySide6.QtGui import QFontMetricsF
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtWidgets import QPushButton, QStyle
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, states_of
 
@@ -264,6 +264,23 @@ def test_that_a_window_of_a_larger_screen_opens_within_this_one() -> None:
     assert usable_geometry((200, 100, 1200, 700), [screen]) == QRect(200, 100, 1200, 700)
     both = [screen, QRect(1280, 0, 1920, 1080)]
     assert usable_geometry((0, 0, 2400, 800), both) == QRect(0, 0, 2400, 800)
+
+
+def test_that_a_window_mostly_on_a_screen_that_is_gone_is_moved_onto_this_one() -> None:
+    screen = QRect(0, 0, 1280, 800)
+    both = [screen, QRect(1280, 0, 1280, 800)]
+    assert usable_geometry((1000, 100, 1280, 690), both) == QRect(1000, 100, 1280, 690)
+    assert usable_geometry((1000, 100, 1280, 690), [screen]) == QRect(0, 100, 1280, 690)
+    assert usable_geometry((10, 700, 1200, 750), [screen]) == QRect(10, 50, 1200, 750)
+
+
+def test_that_a_window_that_is_made_to_fit_leaves_room_for_its_title(qtbot: QtBot) -> None:
+    for kept in ((0, 0, 1910, 1050), (0, 0, 3000, 2000)):
+        made = MainWindow(states_of(Desk().open().session), Settings(geometry=kept))
+        qtbot.addWidget(made)
+        room = made.screen().availableGeometry()
+        assert made.geometry().bottom() <= room.bottom()
+        assert made.y() >= room.y() + made.style().pixelMetric(QStyle.PixelMetric.PM_TitleBarHeight)
 
 
 def test_that_a_window_that_grows_in_large_type_shares_its_room_as_at_first(qtbot: QtBot) -> None:

@@ -56,7 +56,10 @@ _CODEC = Codec(is_strict=True, is_sparse=True)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class KeptChoices:
-    """What a person chose for the last figure; `page` is width, height and type, where they are their own."""
+    """What a person chose for the last figure; `page` is width, height and type, where they are their own.
+
+    A page that `is_fitted` ends where the next figure does; another has the height that was chosen.
+    """
 
     format: Format
     page: tuple[float, float, float]
@@ -65,6 +68,7 @@ class KeptChoices:
     style: MapStyle
     has_caption: bool
     has_role: bool = False
+    is_fitted: bool = True
 
     @classmethod
     def from_text(cls, text: str) -> "KeptChoices | None":
@@ -93,7 +97,9 @@ class KeptChoices:
             return made
         width_mm, height_mm, font_pt = self.page
         made = dataclasses.replace(made, width_mm=width_mm, font_pt=font_pt)
-        return fitted(made) if spec.follows_width else dataclasses.replace(made, height_mm=height_mm)
+        if self.is_fitted and spec.follows_width:
+            return fitted(made)
+        return dataclasses.replace(made, height_mm=height_mm)
 
 
 # The fields of the export dialog, each with a name for those who cannot see it.
@@ -185,6 +191,7 @@ class ExportChoices(QWidget):
         self.note = named(QLineEdit(placeholderText="your own words"), "Caption text")
         self.setMinimumWidth(round(type_px(_WIDTH_PX)))
         self._lay_out()
+        self._fit_height()
         self._connect()
         self._enable()
 
@@ -234,14 +241,16 @@ class ExportChoices(QWidget):
 
     def kept(self) -> KeptChoices:
         """What is to be offered the next time."""
+        is_fit = self.fits.isChecked() or not self._offered[self.view()].follows_width
         return KeptChoices(
             format=self.format(),
             page=(self.width_mm.value(), self.height_mm.value(), self.font_pt.value()),
-            is_page_own=self._page != (self.width_mm.value(), self.font_pt.value()),
+            is_page_own=not is_fit or self._page != (self.width_mm.value(), self.font_pt.value()),
             dpi=self.dpi.value(),
             style=self.apply(self._offered[self.view()]).style,
             has_caption=self.has_caption.isChecked(),
             has_role=self.has_role.isChecked(),
+            is_fitted=is_fit,
         )
 
     def _is_wanted(self, panel: FigureSpec) -> bool:
@@ -368,9 +377,13 @@ class ExportChoices(QWidget):
 
     def _on_changed(self) -> None:
         self._enable()
+        self._fit_height()
+        self.changed.emit()
+
+    def _fit_height(self) -> None:
+        """Say how high the page is, where it ends with the figure as it is chosen."""
         if self.fits.isChecked():
             self.height_mm.setValue(self.apply(self._offered[self.view()]).height_mm)
-        self.changed.emit()
 
     def _enable(self) -> None:
         format, view = self.format(), self.view()

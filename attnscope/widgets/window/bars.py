@@ -662,9 +662,14 @@ class StatusBar(Dressed):
 
 
 def _check_tooltip(check: SelfCheck) -> str:
+    sums = f"largest |row sum − 1|: {check.row_sum_error:.1e}\n"
+    if check.is_given:
+        return f"{check.sentence}\n\nThe weights were given: only their sums are checked.\n{sums}"
+    how = "Every picture is checked against the model."
+    if check.is_read:
+        how = "Read from a file: rows are summed anew, and the last number is the file's own."
     return (
-        f"{check.sentence}\n\nEvery picture is checked against the model.\n"
-        f"largest |row sum − 1|: {check.row_sum_error:.1e}\n"
+        f"{check.sentence}\n\n{how}\n{sums}"
         f"largest weight where the mask forbids: {check.forbidden_weight:.1e}\n"
         f"largest |weights · v − the model's own head output|: {check.output_error:.1e}\n"
         f"tolerance: {check.tolerance:.0e}"

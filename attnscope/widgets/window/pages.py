@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, QRect, Qt, Signal, Slot
 from PySide6.QtGui import QAction, QCloseEvent, QGuiApplication
-from PySide6.QtWidgets import QMainWindow, QSplitter, QStackedWidget, QWidget
+from PySide6.QtWidgets import QMainWindow, QSplitter, QStackedWidget, QStyle, QWidget
 
 from attnscope.figures.spec import FigureSpec
 from attnscope.settings import Settings
@@ -159,14 +159,15 @@ _VISIBLE_PX = 64
 
 def restore_geometry(window: QWidget, settings: Settings) -> None:
     """Put the window where it was, or in the middle when that place cannot be seen any more."""
-    screens = [screen.availableGeometry() for screen in QGuiApplication.screens()]
-    window.setGeometry(usable_geometry(settings.geometry, screens))
+    title_px = window.style().pixelMetric(QStyle.PixelMetric.PM_TitleBarHeight)
+    rooms = [screen.availableGeometry().adjusted(0, title_px, 0, 0) for screen in QGuiApplication.screens()]
+    window.setGeometry(usable_geometry(settings.geometry, rooms))
 
 
 def usable_geometry(wish: tuple[int, int, int, int] | None, screens: list[QRect]) -> QRect:
-    """The wished rectangle when its title can be reached on a screen; else one in the middle.
+    """The wished rectangle when its top can be reached on a screen; else one in the middle.
 
-    What is larger than the screens takes the room of the one where its title is.
+    What is larger than the screens, or mostly off them, takes the room of the one where its top is.
     """
     first = screens[0] if screens else QRect(0, 0, DEFAULT_WIDTH_PX, DEFAULT_HEIGHT_PX)
     if wish is not None and len(wish) == 4:
@@ -178,11 +179,17 @@ def usable_geometry(wish: tuple[int, int, int, int] | None, screens: list[QRect]
             if is_large and is_possible and seen.width() >= _VISIBLE_PX and seen.height() >= _VISIBLE_PX // 2:
                 whole = functools.reduce(QRect.united, screens)
                 is_within = rect.width() <= whole.width() and rect.height() <= whole.height()
-                return rect if is_within else _inside(rect, screen)
+                return rect if is_within and _is_mostly_seen(rect, screens) else _inside(rect, screen)
     width, height = min(DEFAULT_WIDTH_PX, first.width()), min(DEFAULT_HEIGHT_PX, first.height())
     x = first.x() + (first.width() - width) // 2
     y = first.y() + (first.height() - height) // 2
     return QRect(x, y, width, height)
+
+
+def _is_mostly_seen(rect: QRect, screens: list[QRect]) -> bool:
+    """Whether at least half of a rectangle is on the screens; a second one may have been unplugged."""
+    seen = (screen.intersected(rect) for screen in screens)
+    return 2 * sum(part.width() * part.height() for part in seen) >= rect.width() * rect.height()
 
 
 def _inside(rect: QRect, screen: QRect) -> QRect:
