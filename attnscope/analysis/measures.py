@@ -456,16 +456,18 @@ _TOGETHER_CELLS = 50_000
 """Sites with larger maps gain nothing from being read together."""
 
 
-def measure(trace: Trace, *, max_cells: int | None = MAX_CELLS) -> tuple[HeadMeasures, ...]:
+def measure(trace: Trace, *texts: object, max_cells: int | None = MAX_CELLS) -> tuple[HeadMeasures, ...]:
     """The measures of every head of a trace, in the order of its sites.
 
     Of maps of more than `max_cells` cells in all, measures that need whole rows (entropy, distance …) are
     estimated from some of the rows, always the same ones: the records say how many, with standard errors
     (`entropy_error` …). With None every row is read, however long it takes.
+    Raises UserError for anything but a trace: a model and `texts` are for `measure_texts`.
     """
-    if not isinstance(trace, Trace):
+    if texts or not isinstance(trace, Trace):
         action = "Of a model measure(model.trace(text)) measures a text, measure_texts(model, texts) many."
-        raise of_wrong_kind(trace, "what to measure", "a trace", action)
+        wrong = texts[0] if isinstance(trace, Trace) else trace
+        raise of_wrong_kind(wrong, "what to measure", "a trace", action)
     found: list[HeadMeasures] = []
     most = None if max_cells is None else max_cells // max(1, len(trace.sites))
     for site in trace.sites:

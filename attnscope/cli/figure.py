@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope import boot
-from attnscope.cli.arguments import note_given, real, whole
+from attnscope.cli.arguments import flag_of, given_options, note_given, real, whole
 from attnscope.cli.figure_many import (
     add_batch_arguments,
     add_panel_arguments,
@@ -35,7 +35,7 @@ from attnscope.cli.inputs import (
     open_model,
     parse_stack,
 )
-from attnscope.cli.terminal import say_saved
+from attnscope.cli.terminal import say_error, say_saved
 from attnscope.errors import UserError
 from attnscope.records.sites import require_heads
 from attnscope.schemes import module_names
@@ -270,6 +270,15 @@ _NO_COMMAND = ("answer", "inside", "lab")
 """Views that are not of a trace: `ask` and `lab` draw theirs, the window *Step by step*."""
 _OF_TRACES = {"difference": build_difference, **by_view(build_graph)}
 _WITHOUT_TEXT = by_view(build_curves, build_scaling)
+_OF_B = ("with_model", "with_text", "with_target", "with_gate", "with_stack", "align", "delta_end")
+_FOR_VIEWS = {
+    "query": ["picture", "graph"],
+    "threshold": ["graph"],
+    "charts": ["curves"],
+    "over_seeds": ["curves"],
+    **{name: ["difference"] for name in _OF_B},
+}
+"""The views that read an option which others do not."""
 
 
 def view_names() -> list[str]:
@@ -349,6 +358,20 @@ def _add_view_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _tell_unused(arguments: argparse.Namespace) -> None:
+    """Say on standard error which of the options for some views the view that is drawn does not read."""
+    from attnscope.figures.views import VIEWS
+
+    of_encodings = [name for name, view in VIEWS.items() if view.reads_positions]
+    readers = {**_FOR_VIEWS, "encodings": of_encodings, "only": of_encodings}
+    given = given_options(arguments)
+    for name, views in readers.items():
+        if name in given and arguments.view not in views:
+            meant = " and ".join(filter(None, (", ".join(views[:-1]), views[-1])))
+            told = f"{flag_of(name)} has no effect on the view {arguments.view}: it is for {meant}."
+            say_error(f"attnscope: {told}")
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Check everything that needs no model, trace, draw, write."""
     application = boot.offscreen_application()
@@ -360,6 +383,8 @@ def run(arguments: argparse.Namespace) -> int:
         check_colours(arguments)
     else:
         settle_page(arguments)
+        if not arguments.panel:
+            _tell_unused(arguments)
         if arguments.each and not arguments.panel:
             return draw_each(arguments)
     checked_target(arguments.out)

@@ -243,11 +243,11 @@ def figure(trace: DrawnTrace, view: str = "grid", **options: Unpack[FigureOption
     Lines: none below `least_weight`, the `n_strongest` of each query. Token labels are rotated by `turn`, 0,
     45 or 90 degrees, and label every `label_every`-th token; without either, as space allows. The page is
     that of `size` (`single`, `double`, … column of a journal), by default one that suits the view, as high as
-    the figure; lengths that are given take precedence. `plain` leaves out the head's name;
-    `badge` shows the self-check even if it found nothing wrong; what is wrong is always said. `special_tokens=False` leaves out their rows
-    and columns. The axes are called `key_name` and `query_name`, such as "Key (English)", and all type is set
-    in the family `font`. With `origin` a figure file reads the text again, without it the file holds the
-    numbers.
+    the figure; lengths that are given take precedence. `plain` leaves out the head's name; `badge` shows the
+    self-check even if it found nothing wrong: what is wrong is always said. `special_tokens=False` leaves out
+    their rows and columns. The axes are called `key_name` and `query_name`, such as "Key (English)", and all
+    type is set in the family `font`. With `origin` a figure file reads the text again, without it the file
+    holds the numbers.
     A head is named by its record, as (stack, layer, head), as (site, head) as in `trace.weights`, or as
     "L0H1" or "cross:L0H1".
     Raises UserError for a head or stack the model does not have, and for an unknown choice.

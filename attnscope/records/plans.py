@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from attnscope.records.requests import Reply, Request
 
+LEARNED_FROM = "what it learns from"
+"""The part of the memory that the file of a recipe takes."""
+
 _DOUBT_BESIDE = 2.0
 
 

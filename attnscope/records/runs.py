@@ -368,7 +368,7 @@ SEED = "training.seed"
 MAX_RUNS = 200
 """Of one sweep."""
 _KEY = re.compile(r"[a-z_]{1,40}\.[a-z0-9_]{1,40}")
-_MAX_VALUE, _MAX_NAME_BYTES = 500, 200
+_MAX_VALUE, _MAX_DIGITS, _MAX_NAME_BYTES = 500, 19, 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -428,10 +428,12 @@ def _check_values(key: str, values: Sequence[str]) -> None:
         fault = f"{len(value):,} characters" if len(value) > _MAX_VALUE else ""
         if not value.isprintable():
             fault = "a character that cannot be printed"
+        if value.isdecimal() and len(value) > _MAX_DIGITS:
+            fault = f"{len(value):,} digits"
         if fault:
             raise RecipeError(
                 f"A value of {key} has {fault}: {value[:40]!r}…",
-                expected=f"at most {_MAX_VALUE} characters that can be printed",
+                expected=f"at most {_MAX_VALUE} characters that can be printed, or {_MAX_DIGITS} digits",
                 action="Correct it.",
             )
 

@@ -34,7 +34,7 @@ from attnscope.models import (
 )
 from attnscope.nn import PRESETS, PUBLISHED, ModelConfig, available_bytes, count_parameters
 from attnscope.outside import open_outside
-from attnscope.records.plans import Pace, Plan, PresetRow
+from attnscope.records.plans import LEARNED_FROM, Pace, Plan, PresetRow
 from attnscope.schemes.norms import NORMS
 from attnscope.schemes.objectives import OBJECTIVES, usual_objective
 from attnscope.schemes.optimizers import OPTIMIZERS
@@ -293,7 +293,7 @@ def memory_parts(recipe: Recipe, device: torch.device) -> tuple[tuple[str, int],
     parts = (
         ("the program and its libraries", PROGRAM_BYTES if device.type == "cpu" else 0),
         ("code for each shape in bfloat16", kernel_bytes(recipe, device)),
-        ("what it learns from", _READ_BYTES * file_bytes(recipe) if device.type == "cpu" else 0),
+        (LEARNED_FROM, _READ_BYTES * file_bytes(recipe) if device.type == "cpu" else 0),
         ("weights", WEIGHT_BYTES * (n_all + n_added)),
         ("gradients", GRADIENT_BYTES * n_learned),
         ("gradients of other threads", 2 * GRADIENT_BYTES * n_learned * (n_threads - 1)),

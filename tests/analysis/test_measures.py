@@ -251,3 +251,10 @@ def test_that_logarithms_of_weights_equal_a_slow_float64_version() -> None:
                     for c, j in enumerate(range(7)[cols]):
                         expected = all_scores[j] - whole if j < i + 3 else -math.inf
                         assert float(found[text, h, r, c]) == pytest.approx(expected, abs=1e-12)
+
+
+def test_that_a_model_and_texts_are_sent_to_measure_texts() -> None:
+    model = tiny_model("decoder")
+    for given in ((model,), (model, [SENTENCE, SENTENCE]), (model.trace(SENTENCE), [SENTENCE])):
+        with pytest.raises(UserError, match=r"measure_texts\(model, texts\)"):
+            measure(*given)

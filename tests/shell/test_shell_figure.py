@@ -215,6 +215,21 @@ def test_that_panels_leave_nothing_to_options_of_one_head(capsys, tiny_model, tm
         assert (code, extra[0] in err) == (2, True)
 
 
+def test_that_an_option_that_the_view_does_not_read_is_told(capsys, tiny_model, tmp_path: Path):
+    wish = (tiny_model, *TEXT[:2], "--head", "encoder:L0H0", "-o", str(tmp_path / "x.svg"))
+    for view in ("head", "lines", "grid"):
+        for extra, meant in (
+            (("--query", "1"), "picture and graph"),
+            (("--threshold", "0.1"), "graph"),
+            (("--charts", "loss"), "curves"),
+            (("--only", "1"), "positions, waves and checklist"),
+            (("--with-text", "the dog"), "difference"),
+        ):
+            code, err = run(capsys, *wish, "--view", view, *extra)
+            told = f"attnscope: {extra[0]} has no effect on the view {view}: it is for {meant}.\n"
+            assert (code, told in err) == (0, True), err
+
+
 def test_that_figures_of_no_text_are_kept_and_drawn_again(capsys, tiny_model, tmp_path: Path):
     kept, first, second = (tmp_path / name for name in ("p.figure.json", "first.svg", "second.svg"))
     for wish in (

@@ -186,6 +186,7 @@ def test_that_the_best_run_is_told_with_the_spread_over_its_seeds() -> None:
         (SweepWish(values=("training.name=a\0b,c",)), "cannot be printed"),
         (SweepWish(seeds="0,\udc80"), "cannot be printed"),
         (SweepWish(values=("x" * 1000 + ".y=1",)), "names no values"),
+        (SweepWish(values=("model.d_model=64," + "6" * 400,)), "has 400 digits"),
     ],
 )
 def test_that_wrong_values_are_refused_before_anything_starts(wish: SweepWish, words: str) -> None:

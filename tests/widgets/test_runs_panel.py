@@ -194,6 +194,10 @@ def test_that_a_recipe_too_large_says_what_it_needs_and_what_to_change(desk: Des
     assert problem.isVisible()
     assert "it needs 400 bytes of memory and 100 bytes are free" in problem.text()
     assert "training.batch_size" in problem.text()
+    parts = (("what it learns from", 500), ("weights", 400))
+    desk.state.handle(RecipePlanned(number=number, plan=dataclasses.replace(plan, memory=parts)))
+    assert "learn from a smaller file" in problem.text()
+    assert "batch_size" not in problem.text()
     desk.state.handle(RecipePlanned(number=number, plan=dataclasses.replace(plan, available_bytes=10_000)))
     assert not problem.isVisible()
 

@@ -4,6 +4,7 @@ pauses, with the presets of training.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 from psygnal import Signal, SignalGroup
@@ -12,6 +13,7 @@ from attnscope.counting import bytes_text, count_text, duration_text, flops_text
 from attnscope.errors import LoadError
 from attnscope.records.messages import Failed
 from attnscope.records.plans import (
+    LEARNED_FROM,
     BatchCell,
     BatchShown,
     FirstBatch,
@@ -53,8 +55,7 @@ def problem_of(plan: Plan) -> str:
     if not plan.fits:
         problems.append(
             f"Does not fit: it needs {bytes_text(plan.memory_bytes)} of memory and "
-            f"{bytes_text(plan.available_bytes)} are free: make training.batch_size or the model smaller, or "
-            "set training.checkpointing = true."
+            f"{bytes_text(plan.available_bytes)} are free: {_smaller(plan)}."
         )
     if not plan.fits_disk:
         problems.append(
@@ -62,6 +63,13 @@ def problem_of(plan: Plan) -> str:
             f"{bytes_text(plan.free_disk_bytes or 0)} are free: make training.save_every larger."
         )
     return " ".join(problems)
+
+
+def _smaller(plan: Plan) -> str:
+    """What to make smaller: of the file where that takes most of the memory."""
+    if max(plan.memory, key=itemgetter(1))[0] == LEARNED_FROM:
+        return "learn from a smaller file, or from a part of it"
+    return "make training.batch_size or the model smaller, or set training.checkpointing = true"
 
 
 def size_rows(plan: Plan) -> tuple[Row, ...]:
