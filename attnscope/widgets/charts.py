@@ -17,6 +17,7 @@ from attnscope.figures.chart_painting import (
     parted,
     points_about,
     tick_text,
+    ticks_apart,
     upright_every,
     words_apart,
 )
@@ -113,6 +114,7 @@ class LabPlot(LinePlot):
             along: list[tuple[float, str]] = []
         else:
             upright = _ticks(bottom, top, view.height() / type_px(36), self._chart.is_log_y)
+            upright = ticks_apart(upright, (bottom, top), view.height())
             along = [(float(k), "") for k in range(1, len(names) + 1)]
             if not names:
                 along = self._ticks_along(left, right, view.width() / type_px(64))

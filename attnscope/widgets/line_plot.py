@@ -58,9 +58,9 @@ def _show_numbers(axis: pg.AxisItem, is_shown: bool) -> None:
 
 
 X_NUMBERS_PX = 20
-_BEYOND_SHARE = 0.3
-"""How much of its line a number may stand above or below its plot."""
-_AXIS_PX, _LABEL_GAP_PX, _LEAST_DRAG_PX = 48, 13.0, 4
+_BEYOND_SHARE = 0.42
+"""How much of its line a number may stand above or below its plot: half of one that is at its very end."""
+_ABOVE_PX, _AXIS_PX, _LABEL_GAP_PX, _LEAST_DRAG_PX = 4, 48, 13.0, 4
 _PALE_SHARE, _LEAST_FILL = 0.4, 0.6
 _ABOVE_SHARE = 0.06
 """So much of an axis of shares stands above 1, for the line that is drawn there; no number does."""
@@ -257,7 +257,6 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
         self._labels = _EndLabels(plot, label_px)
         plot.setMenuEnabled(False)
         plot.hideButtons()
-        plot.setContentsMargins(0, 4, label_px, 0)
         for side in ("left", "bottom"):
             axis = plot.getAxis(side)
             axis.enableAutoSIPrefix(False)
@@ -299,9 +298,15 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
         plot = self.getPlotItem()
         for side in ("left", "bottom"):
             plot.getAxis(side).setStyle(tickFont=font(SMALL_PX))
+        self._fit_margins()
         plot.getAxis("left").setWidth(type_px(_AXIS_PX))
         plot.getAxis("bottom").setHeight(type_px(X_NUMBERS_PX) if self._has_x_numbers else 5)
         self._labels.fit_type()
+
+    def _fit_margins(self) -> None:
+        """Room for the upper half of the highest number, and for the labels at the right."""
+        above_px = round(type_px(_ABOVE_PX))
+        self.getPlotItem().setContentsMargins(0, above_px, self._labels.width_px, 0)
 
     def set_log(self, is_log: bool) -> None:
         """Draw the logarithm of the values; what is not above 0 breaks its line."""
@@ -313,7 +318,7 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
         self._labels.has_values = has_values
         if label_px != self._labels.width_px:
             self._labels.width_px = label_px
-            self.getPlotItem().setContentsMargins(0, 4, label_px, 0)
+            self._fit_margins()
 
     def set_whole_x(self, is_whole: bool) -> None:
         """Whether the x axis counts something, or measures it."""

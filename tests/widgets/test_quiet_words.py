@@ -9,7 +9,7 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QAction, QImage, QPainter
 from session_samples import Desk, lab_states, state_of, tokens
 
-from attnscope.figures import DARK, LIGHT, paint_chart, type_at
+from attnscope.figures import DARK, LIGHT, PROJECTOR, paint_chart, type_at
 from attnscope.labs import LABS
 from attnscope.records import Chart, Series, TokenizerRow, TokenizersNews
 from attnscope.viewmodels import ViewState
@@ -112,6 +112,27 @@ def test_that_no_name_below_a_chart_is_left_out_or_touches_another(qtbot, width)
     assert not any(a.intersects(b) for k, a in enumerate(places) for b in places[k + 1 :])
     below = plot.getPlotItem().getViewBox().sceneBoundingRect().bottom()
     assert all(below <= place.top() and place.bottom() <= plot.height() for place in places)
+
+
+@pytest.mark.parametrize("palette", [LIGHT, PROJECTOR], ids=["light", "projector"])
+@pytest.mark.parametrize("height", [95, 120, 200])
+def test_that_a_low_chart_has_numbers_beside_it_and_none_is_cut(qtbot, palette, height):
+    xs = np.arange(1.0, 5.0)
+    line = Series(name="p", xs=xs, ys=np.array([85.4, 71.9, 61.4, 54.2]), has_label=False)
+    plot = LabPlot()
+    qtbot.addWidget(plot)
+    apply_theme(plot, palette)
+    plot.resize(389, height)
+    plot.show()
+    plot.show_chart(
+        Chart(title="p", x_label="", y_label="%", series=(line,), y_range=(0.0, 100.0), x_names=tuple("1234"))
+    )
+    axis, picture = plot.getPlotItem().getAxis("left"), QImage(389, height, QImage.Format.Format_RGB32)
+    with QPainter(picture) as painter:
+        painter.setFont(axis.style["tickFont"])
+        _, _, texts = axis.generateDrawSpecs(painter)
+    assert {"0", "100"} <= {text for _, _, text in texts}
+    assert all(axis.mapRectToScene(place).top() >= 0.0 for place, _, _ in texts)
 
 
 class CountedPlot(LabPlot):
