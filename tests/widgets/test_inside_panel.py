@@ -107,6 +107,14 @@ def test_that_long_heads_scroll_to_the_key_that_is_written_out(shown: tuple) -> 
     assert layout.row_rect(59).bottom() <= layout.field.bottom() + 1
 
 
+def test_that_one_query_says_that_it_is_off_and_nothing_where_it_is_exact(qapp: object) -> None:
+    for error, words in ((1e-7, ""), (0.5, "⚠ off by 5e-01")):
+        one = dataclasses.replace(inside(), output_error=error)
+        drawn = render(InsideFigure(inside=InsidePart(inside=one, step="product", row=0)), "svg").decode()
+        assert ("exact" in drawn, words in drawn) == (False, True)
+        assert ("⚠" in drawn) == bool(words)
+
+
 def test_that_the_inside_is_a_figure_with_all_its_numbers(qapp: object) -> None:
     part = InsidePart(inside=inside(), step="softmax", row=0)
     spec = InsideFigure(inside=part, caption=Caption(model="m"), height_mm=90, dpi=50)

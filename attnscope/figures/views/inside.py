@@ -330,11 +330,11 @@ def _paint_rows(
 def _paint_words(
     painter: QPainter, layout: InsideLayout, inside: HeadInside, palette: Palette, words: tuple[str, str]
 ) -> None:
-    """The head, the query, the check; below them the formula and its note."""
+    """The head, the query, what the check found wrong; below them the formula and its note."""
     baseline = layout.title.top() + type_px(17)
     check = check_words(inside)
     painter.setFont(font(SMALL_PX))
-    painter.setPen(QColor(palette.muted if inside.is_exact else palette.warning))
+    painter.setPen(QColor(palette.warning))
     right = layout.title.right() - text_width(check)
     painter.drawText(QPointF(right, baseline), check)
     painter.setFont(font(LARGE_PX, is_bold=True))
