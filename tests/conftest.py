@@ -28,6 +28,7 @@ os.environ["PYTHONPATH"] = (
     )
 )
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # programs that tests start compile it once
+os.fsync = lambda _descriptor: None  # nobody pulls the plug; the programs that tests start do wait for the disk
 
 _MOST_PROCESSES = 4
 """Each imports torch, Qt and every test anew, and holds more than a gigabyte in the end."""
@@ -105,7 +106,8 @@ def no_carried_models() -> Iterator[None]:
 def same_numbers() -> None:
     """Random numbers begin alike in every test, whichever ran before it in its process."""
     random.seed(0)
-    for name, seed in (("numpy", "random.seed"), ("torch", "manual_seed")):
+    # torch.manual_seed also writes down its whole stack, for each kind of device that is not there.
+    for name, seed in (("numpy", "random.seed"), ("torch", "default_generator.manual_seed")):
         if name in sys.modules:
             operator.attrgetter(seed)(sys.modules[name])(0)
 
