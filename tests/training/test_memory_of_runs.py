@@ -80,6 +80,7 @@ _CHILD = """
 import json, os, resource, sys
 from pathlib import Path
 import torch
+import torch._dynamo  # by every optimiser, in seconds: here it is done once
 from attnscope.training import parse_recipe
 from attnscope.training.loop import TrainingRun
 from attnscope.training.paper import plan_recipe
