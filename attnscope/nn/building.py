@@ -17,9 +17,12 @@ et al. 2015). Other matrices of a recurrent model, which has no norms, start wit
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from attnscope.nn.block import Block
 from attnscope.nn.config import GATED, ModelConfig
@@ -42,9 +45,24 @@ from attnscope.nn.scores import Scoring
 from attnscope.nn.transformer import Transformer
 
 
+class _Unfilled(TorchFunctionMode):
+    """Leaves out the first weights that torch draws for its own modules: ours follow, once there is memory."""
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        given = kwargs or {}
+        is_first_weights = getattr(function, "__module__", None) == "torch.nn.init"
+        return given["tensor"] if is_first_weights else function(*args, **given)
+
+
 def unfilled_own(config: ModelConfig) -> OwnModule:
     """The network on the device "meta": without any memory for its weights."""
-    with torch.device("meta"):
+    with torch.device("meta"), _Unfilled():
         return Recurrent(config) if config.is_recurrent else Transformer(config)
 
 

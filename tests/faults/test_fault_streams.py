@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from attnscope.cli.main import main
 from attnscope.cli.terminal import is_importing
 
 PROGRAM = [sys.executable, "-m", "attnscope"]
@@ -60,23 +61,25 @@ def test_that_an_import_is_told_from_other_code() -> None:
     assert not is_importing(sys._getframe())
 
 
-def test_that_standard_input_is_read_where_a_file_is_named_by_a_hyphen(tmp_path: Path) -> None:
+def test_that_standard_input_is_read_where_a_file_is_named_by_a_hyphen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """In the place of one that is missing, closed or a terminal nothing is waited for."""
     text = "she went home . she went to the sea .\n"
     (tmp_path / "a.txt").write_text(text, encoding="utf-8")
-    file, piped = (
-        run_in_shell(f"measure stories -f {tmp_path}/a.txt"),
-        run_in_shell(f"measure stories -f - < {tmp_path}/a.txt"),
-    )
+    piped = run_in_shell(f"measure stories -f - < {tmp_path}/a.txt")
     assert piped.returncode == 0, piped.stderr
-    assert piped.stdout == file.stdout
+    assert main(["measure", "stories", "-f", f"{tmp_path}/a.txt"]) == 0
+    assert piped.stdout == capsys.readouterr().out
     closed = run_in_shell("predict stories -f - <&-")
     assert closed.returncode == 2
     assert "'-', standard input, cannot be read" in closed.stderr
-    for command in ("predict stories -f -", "measure stories --corpus -"):
-        empty = run_in_shell(f"{command} < /dev/null")
-        assert empty.returncode == 2
-        assert empty.stderr.startswith("attnscope: standard input "), empty.stderr
+    for command in (["predict", "stories", "-f", "-"], ["measure", "stories", "--corpus", "-"]):
+        with open(os.devnull, encoding="utf-8") as empty:
+            monkeypatch.setattr(sys, "stdin", empty)
+            assert main(command) == 2
+        told = capsys.readouterr().err
+        assert told.startswith("attnscope: standard input "), told
     for command in ("figure stories --text a -o -", "trace stories --text a -o -"):
         refused = run_in_shell(command)
         assert refused.returncode == 2

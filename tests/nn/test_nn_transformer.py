@@ -213,6 +213,13 @@ def test_that_tables_are_not_saved_and_come_back_after_an_empty_start(position, 
     assert_close(run(again, ids), run(model, ids), atol=0)
 
 
+def test_that_a_network_without_memory_is_not_filled(monkeypatch):
+    for name in ("uniform_", "normal_"):
+        monkeypatch.setattr(torch.Tensor, name, lambda *_, **__: pytest.fail("filled in vain"))
+    for values in ({}, {"body": "lstm", "form": "encoder-decoder", "n_heads": 1, "score": "dot"}):
+        empty_own(replace(TINY, **values))
+
+
 def test_that_dropout_acts_in_training_only():
     model = build_transformer(replace(TINY, dropout=0.3), 0)
     ids = some_ids(1, 6)
