@@ -28,7 +28,7 @@ os.environ["PYTHONPATH"] = (
     )
 )
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # programs that tests start compile it once
-os.fsync = lambda _descriptor: None  # nobody pulls the plug; the programs that tests start do wait for the disk
+os.fsync = lambda _descriptor: None  # nobody pulls the plug; programs that tests start wait for the disk
 
 _MOST_PROCESSES = 4
 """Each imports torch, Qt and every test anew, and holds more than a gigabyte in the end."""
@@ -215,9 +215,14 @@ def is_updating_pictures(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-pictures"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Pure tests first, then those with a window, then the slow ones."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Pure tests first, then those with a window, then the slow ones.
+
+    Where they are shared out among processes the longest begin: no process waits for another's in the end.
+    """
     items.sort(key=lambda item: ("slow" in item.keywords) * 2 + ("qt" in item.keywords))
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: "long" not in item.keywords)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,15 +3,12 @@
 import errno
 import json
 import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from forked import start
 
-from attnscope import files
 from attnscope.errors import LoadError, RecipeError, SaveError
 from attnscope.files import check_manifest
 from attnscope.models import load, read_model_folder
@@ -161,14 +158,13 @@ for event in train(Path(sys.argv[1]).read_text(), sys.argv[2], "cpu", {"training
 @pytest.mark.skipif(os.name != "posix", reason="kill -9; runs again on POSIX")
 def test_f37_that_a_run_killed_while_saving_resumes_from_a_whole_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "recipe.toml").write_text(RECIPE)
-    command = [sys.executable, "-c", CHILD, str(tmp_path / "recipe.toml"), str(tmp_path / "run")]
-    environment = {**os.environ, "PYTHONPATH": str(Path(files.__file__).parents[1])}
     for n_saves in (3, 7):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:
-            assert child.stdout is not None
+        child, told = start(CHILD, tmp_path / "recipe.toml", tmp_path / "run")
+        with told:
             for _ in range(n_saves):
-                assert child.stdout.readline().strip().isdigit()
-            child.send_signal(signal.SIGKILL)
+                assert told.readline().strip().isdigit()
+            child.kill()
+        child.join()
         for _, folder in read_run(tmp_path / "run").checkpoints:
             check_manifest(folder)
             read_model_folder(folder)

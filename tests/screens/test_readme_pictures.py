@@ -36,6 +36,7 @@ def test_that_the_positions_page_looks_as_in_the_readme(
     check_picture(shown, "positions.png", threshold=THRESHOLD, is_updating=is_updating_pictures)
 
 
+@pytest.mark.long
 def test_that_the_train_page_looks_as_in_the_readme(
     start: Callable[..., Program], qtbot: QtBot, is_updating_pictures: bool
 ) -> None:

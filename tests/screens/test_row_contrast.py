@@ -54,6 +54,7 @@ def test_that_a_row_that_cannot_be_read_is_found(qtbot: QtBot) -> None:
     assert min(found["plain"], found["selected"], found["hovered"]) >= LEAST
 
 
+@pytest.mark.long
 def test_that_every_row_can_be_read_in_every_state(start: Callable[..., Program], qtbot: QtBot) -> None:
     program = start("grammar")
     window = program.window

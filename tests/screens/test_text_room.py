@@ -69,6 +69,7 @@ class Painted(QWidget):
             painter.drawText(0, 20, "a text")
 
 
+@pytest.mark.long
 def test_that_no_text_is_cut_off_anywhere(start: Callable[..., Program], qtbot: QtBot) -> None:
     program = measured(start, qtbot)
     found: dict[str, str] = {}
@@ -80,6 +81,7 @@ def test_that_no_text_is_cut_off_anywhere(start: Callable[..., Program], qtbot: 
     assert not found, "\n".join(f"{place}: {line}" for line, place in found.items())
 
 
+@pytest.mark.long
 def test_that_while_presenting_no_text_is_cut_off_or_too_small_to_be_read_from_the_back_of_a_room(
     start: Callable[..., Program], qtbot: QtBot
 ) -> None:
@@ -112,8 +114,8 @@ def measured(start: Callable[..., Program], qtbot: QtBot) -> Program:
 def settled_shortfalls(part: QWidget, qtbot: QtBot) -> list[str]:
     """What has too little room once a text that changed just now has its place."""
     QApplication.processEvents()
-    for _ in range(10):
+    for _ in range(40):
         if not (found := shortfalls(part)):
             return []
-        qtbot.wait(200)
+        qtbot.wait(50)
     return found

@@ -1,16 +1,16 @@
 """Several processes that train one model: the same steps as one process, and what is refused."""
 
 import dataclasses
-import os
 import signal
 import socket
-import subprocess
-import sys
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 import pytest
 import torch
+from forked import start
 
 from attnscope.errors import RecipeError, UserError
 from attnscope.models import read_model_folder
@@ -84,26 +84,25 @@ with joined(ranks, torch.device("cpu")) as device:
 """
 
 
-def _run_two_processes(script: str, *arguments: Path | str) -> list[subprocess.Popen[str]]:
+def _run_two_processes(script: str, *arguments: Path | str) -> list[tuple[BaseProcess, TextIO]]:
     """Start a script twice, in processes such as torchrun starts."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    return [
-        subprocess.Popen(
-            [sys.executable, "-c", script, *map(str, arguments)],
-            env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
+    return [start(script, *arguments, **shared, RANK=f"{rank}", LOCAL_RANK=f"{rank}") for rank in range(2)]
 
 
-def _finish(processes: list[subprocess.Popen[str]]) -> None:
-    errors = [process.communicate(timeout=120)[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], errors
+def _ended(process: BaseProcess, told: TextIO) -> tuple[int | None, str]:
+    with told:
+        said = told.read()
+    process.join()
+    return process.exitcode, said
+
+
+def _finish(processes: list[tuple[BaseProcess, TextIO]]) -> None:
+    ended = [_ended(*one) for one in processes]
+    assert [code for code, _ in ended] == [0, 0], ended
 
 
 @pytest.mark.slow
@@ -148,10 +147,10 @@ def test_that_processes_started_again_go_on_from_the_last_checkpoint_when_one_ha
     recipe, out = tmp_path / "recipe.toml", tmp_path / "torn"
     recipe.write_text(RECIPE + "save_every = 2\n")
     writer, other = _run_two_processes(_WRITER_DIES_ONCE, recipe, out, "first")
-    writer.communicate(timeout=120)
-    assert writer.returncode == -signal.SIGKILL
-    other.kill()  # as torchrun does with what is left before it starts all again
-    other.communicate()
+    code, said = _ended(*writer)
+    assert code == -signal.SIGKILL, said
+    other[0].kill()  # as torchrun does with what is left before it starts all again
+    _ended(*other)
     _finish(_run_two_processes(_WRITER_DIES_ONCE, recipe, out, "again"))
     alone = [e for e in train(recipe, tmp_path / "one", "cpu") if isinstance(e, Step)]
     told = read_run(out).events

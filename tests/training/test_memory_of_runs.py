@@ -133,6 +133,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]]
     return {name: json.loads((folder / name / "found.json").read_text()) for name in texts}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems count the memory of a process differently")
 @pytest.mark.parametrize("name", _RECIPES)

@@ -4,13 +4,13 @@ import json
 import os
 import random
 import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from forked import start
 
 from attnscope import files
 from attnscope.errors import LoadError
@@ -220,30 +220,24 @@ for event in train(Path(sys.argv[1]).read_text(), sys.argv[2], "cpu"):
 
 def kill_again_and_again(recipe: Path, out: Path, draw: random.Random, n_kills: int) -> int:
     """Train in processes that are killed at random moments, the last one not; gives how often that was."""
-    command = [sys.executable, "-c", CHILD, str(recipe), str(out)]
-    variables = {**os.environ, "PYTHONPATH": str(Path(files.__file__).parents[1])}
     for n in range(n_kills + 1):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=variables) as child:
-            for _ in lines(child, draw.randrange(1, 30) if n < n_kills else sys.maxsize):
+        child, told = start(CHILD, recipe, out)
+        with told:
+            for _ in zip(range(draw.randrange(1, 30) if n < n_kills else sys.maxsize), told, strict=False):
                 pass
             if n < n_kills:
-                try:
-                    child.wait(timeout=draw.uniform(0, 0.03))
-                except subprocess.TimeoutExpired:
-                    child.kill()
-            child.communicate()
-        if child.returncode == 0:
+                child.join(timeout=draw.uniform(0, 0.03))
+                child.kill()
+            told.read()
+        child.join()
+        if child.exitcode == 0:
             return n
-        assert child.returncode < 0
+        assert child.exitcode is not None
+        assert child.exitcode < 0
     raise AssertionError("the last process did not end")
 
 
-def lines(child: "subprocess.Popen[str]", n: int) -> Iterator[str]:
-    assert child.stdout is not None
-    for _, line in zip(range(n), child.stdout, strict=False):
-        yield line
-
-
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="kill -9; runs again on POSIX")
 def test_that_a_run_killed_at_random_moments_goes_on_to_the_same_bits(recipe: str, tmp_path: Path) -> None:

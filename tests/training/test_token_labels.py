@@ -190,6 +190,7 @@ def test_that_the_samples_are_rows_of_its_own_letters(tmp_path: Path) -> None:
     assert all(set(sample.text.split()) <= set("abcdefghij") for sample in model.info.samples)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_that_the_recipe_reverses_every_unseen_row_by_the_other_diagonal(tmp_path: Path) -> None:
     text = (RECIPES / "reverse-labels.toml").read_text(encoding="utf-8")

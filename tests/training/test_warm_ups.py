@@ -2,16 +2,14 @@
 
 import json
 import math
-import os
 import signal
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from forked import start
 
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
@@ -285,10 +283,11 @@ def test_that_a_run_killed_while_it_warms_up_goes_on_from_its_checkpoint(
 ) -> None:
     path = tmp_path / "recipe.toml"
     path.write_text(write_recipe(parse_recipe(tiny_recipe, overrides={**BOTH, "training.save_every": "2"})))
-    killed = subprocess.run(
-        [sys.executable, "-c", _KILLED, path, tmp_path / "run"], check=False, env=os.environ
-    )
-    assert killed.returncode == -signal.SIGKILL
+    killed, told = start(_KILLED, path, tmp_path / "run")
+    with told:
+        said = told.read()
+    killed.join()
+    assert killed.exitcode == -signal.SIGKILL, said
     straight = [e for e in train(path, tmp_path / "straight", "cpu") if isinstance(e, Step)]
     list(train(path, tmp_path / "run", "cpu"))
     told = [event for event in read_run(tmp_path / "run").events if isinstance(event, Step)]

@@ -83,6 +83,7 @@ def _take(qtbot, program, tour) -> None:
     assert program.window.view.page == page
 
 
+@pytest.mark.long
 def test_that_every_step_of_every_tour_resolves_in_the_real_window(qtbot, program):
     for tour in TOURS:
         _take(qtbot, program, tour)

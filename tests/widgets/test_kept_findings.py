@@ -225,6 +225,7 @@ def test_that_precision_and_reversible_layers_are_known_at_once_and_say_whose_ti
     assert posted == []
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_that_the_kept_bytes_losses_and_errors_are_what_the_worker_finds() -> None:
     kept = kept_findings()
