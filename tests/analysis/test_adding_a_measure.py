@@ -73,6 +73,14 @@ print(json.dumps({
     "over texts": [over_texts.rows()[0]["runner_up"], of_first["runner_up"]],
 }))
 """
+BETWEEN = "~~~\n"
+PRINTED = f"""
+import json, sys
+from attnscope.cli.main import main
+for number, words in enumerate(json.loads(sys.argv[1])):
+    print(end={BETWEEN!r} if number else "")
+    assert main(["measure", "grammar", *words]) == 0
+"""
 
 
 @pytest.fixture(scope="module")
@@ -124,15 +132,15 @@ def test_that_a_measure_in_one_file_is_seen_everywhere(root: Path) -> None:
 
 @pytest.mark.slow
 def test_that_the_command_line_prints_it(root: Path, tmp_path: Path) -> None:
-    measure = ("-m", "attnscope", "measure", "grammar")
-    told = json.loads(ran(root, *measure, "--text", TEXT, "--json"))
-    numbers = [head["runner_up"] for head in told["heads"]]
-    table = ran(root, *measure, "--text", TEXT, "--sort", "runner_up").splitlines()
+    (tmp_path / "texts.txt").write_text(TEXT, encoding="utf-8")
+    text, corpus = ("--text", TEXT), ("--corpus", str(tmp_path / "texts.txt"))
+    asked = ((*text, "--json"), (*text, "--sort", "runner_up"), (*corpus, "--csv", str(tmp_path / "out.csv")))
+    as_json, as_table, over = ran(root, "-c", PRINTED, json.dumps(asked)).split(BETWEEN)
+    numbers = [head["runner_up"] for head in json.loads(as_json)["heads"]]
+    table = as_table.splitlines()
     column = table[1].split().index("runner_up")
     assert float(table[2].split()[column + 1]) == pytest.approx(max(numbers), abs=1e-4)
     assert "runner_up       (weight) The second weight of a row." in table
-    (tmp_path / "texts.txt").write_text(TEXT, encoding="utf-8")
-    over = ran(root, *measure, "--corpus", str(tmp_path / "texts.txt"), "--csv", str(tmp_path / "out.csv"))
     assert "runner_up       (weight) The second largest weight of a row." in over.splitlines()
     header = (tmp_path / "out.csv").read_text(encoding="utf-8").split("\n")[0].split(",")
     assert {"runner_up", "runner_up_low", "runner_up_texts"} <= set(header)

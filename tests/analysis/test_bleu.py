@@ -1,12 +1,11 @@
 """BLEU against its definition, written out slowly."""
 
 import math
-import subprocess
-import sys
 from collections import Counter
 
 import numpy as np
 import pytest
+from forked import start
 
 from attnscope.analysis import bleu, bleu_of, count_ngrams, matched_ngrams
 from attnscope.errors import UserError
@@ -80,8 +79,10 @@ def test_that_without_the_library_it_is_said_how_to_get_it() -> None:
         "from attnscope.analysis.metrics import bleu\nfrom attnscope.errors import UserError\n"
         "try: bleu(['a'], ['a'])\nexcept UserError as error: print(error)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert 'pip install "sacrebleu' in done.stdout
+    process, told = start(code)
+    with told:
+        assert 'pip install "sacrebleu' in told.read()
+    process.join()
 
 
 def _slow_matches(words: list[str], references: list[list[str]], n: int) -> list[bool]:

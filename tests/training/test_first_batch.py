@@ -124,7 +124,8 @@ def test_that_the_command_shows_it_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    asked = ["train", "reverse-labels", "--set", "data.n_examples=20", "--show-batch"]
+    few = ("--set", "data.n_examples=20", "--set", "training.evaluation_batches=1")
+    asked = ["train", "reverse-labels", *few, "--show-batch"]
     assert main(asked) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("128 texts and 2,304 tokens in the first batch, 0.0% of them padding; 2,048")
