@@ -46,7 +46,7 @@ from attnscope.nn.transformer import Transformer
 
 
 class _Unfilled(TorchFunctionMode):
-    """Leaves out the first weights that torch draws for its own modules: ours follow, once there is memory."""
+    """Leaves out the first weights that torch draws for its own modules: ours come later, with memory."""
 
     def __torch_function__(
         self,
