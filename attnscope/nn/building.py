@@ -17,7 +17,6 @@ et al. 2015). Other matrices of a recurrent model, which has no norms, start wit
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -48,13 +47,7 @@ from attnscope.nn.transformer import Transformer
 class _Unfilled(TorchFunctionMode):
     """Leaves out the first weights that torch draws for its own modules: ours come later, with memory."""
 
-    def __torch_function__(
-        self,
-        function: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = kwargs or {}
         is_first_weights = getattr(function, "__module__", None) == "torch.nn.init"
         return given["tensor"] if is_first_weights else function(*args, **given)
