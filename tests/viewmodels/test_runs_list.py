@@ -109,6 +109,9 @@ class Room:
 
     def list(self, *summaries: RunSummary) -> None:
         self.runs.add("/runs")
+        self.answer(*summaries)
+
+    def answer(self, *summaries: RunSummary) -> None:
         request = self.newest(OpenRuns)
         self.state.handle(RunsOpened(number=request.number, folders=request.folders, runs=summaries))
 
@@ -436,3 +439,23 @@ def test_that_a_plan_says_its_learning_rate_in_words() -> None:
     )
     assert rate_words(plan(rates=((1, 0.003), (20, 0.003)))) == "0.003"
     assert rate_words(plan()) == ""
+
+
+def test_that_a_kept_run_leaves_the_list_when_one_of_its_name_begins_which_then_is_in_it() -> None:
+    room = Room()
+    kept, begun = RunCurves(), RunCurves()
+    kept.add(steps(1, 3))
+    room.runs.set_own("/kept/reverse", kept, is_live=False)
+    film = dataclasses.replace(summary("reverse"), folder="/kept/reverse")
+    room.answer(film)
+    assert [run.folder for run in room.runs.shown] == ["/kept/reverse"]
+    room.runs.set_own("/runs/reverse", begun, is_live=True)
+    assert [run.folder for run in room.runs.shown] == ["/runs/reverse"]
+    room.runs.tick()
+    assert room.newest(OpenRuns).folders == ("/kept/reverse",)  # nothing is written yet
+    begun.add(steps(1, 3))
+    room.clock.now += 10.0
+    room.runs.tick()
+    assert room.newest(OpenRuns).folders == ("/runs/reverse",)
+    room.answer(summary("reverse", end="running"))
+    assert [row.folder for row in room.runs.table.rows] == ["/runs/reverse"]

@@ -394,6 +394,10 @@ class ListedFolders:
         """Nothing was added."""
         self.added, self.removed = (), set()
 
+    def has(self, run: str) -> bool:
+        """Whether a run was added, or is in a folder that was."""
+        return any(Path(run).is_relative_to(folder) for folder in self.added)
+
     def holding(self, runs: Iterable[str]) -> tuple[str, ...]:
         """The folders below which one of these runs is, or one that was taken off."""
         known = [Path(run) for run in (*runs, *self.removed)]
@@ -540,6 +544,8 @@ class RunsState:
         has_ended = before.is_live and not is_live
         if folder != before.folder:
             self.chosen = folder
+            if before.folder in self._summaries and not self._listed.has(before.folder):
+                self._forget(before.folder)  # it was there as the page's own alone, such as a kept run
             if folder:
                 self._shown.add(folder)
         if folder and (folder != before.folder or self._listed.added or has_ended) and curves.last_step:
@@ -567,7 +573,8 @@ class RunsState:
         self.inspections.want(chosen, is_live=own.is_live if chosen == own.folder else chosen in growing)
         if self._has_unread:
             self._ask()
-        if growing and self._clock() - self._asked_at >= REFRESH_S:
+        is_new = own.is_live and own.folder not in self._summaries and own.curves.last_step
+        if (growing or is_new) and self._clock() - self._asked_at >= REFRESH_S:
             self._ask()
 
     def handle(self, reply: Reply) -> bool:
