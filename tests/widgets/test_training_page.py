@@ -755,6 +755,12 @@ def test_that_numbers_have_four_digits(value: float, text: str) -> None:
     assert number_text(value) == text
 
 
+def test_that_no_plot_makes_a_menu_that_nobody_opens(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["pyqtgraph.graphicsItems.ViewBox.ViewBox"]
+    monkeypatch.setattr(module, "ViewBoxMenu", lambda _: pytest.fail("made in vain"))
+    qtbot.addWidget(LinePlot())
+
+
 @pytest.mark.slow
 def test_that_the_frames_of_ten_seconds_of_plotting_at_60_hz_do_not_abort(desk: Desk) -> None:
     """PySide6 6.12 under Python 3.11 loses references to None while painting, and aborts within 2 s."""
