@@ -298,15 +298,10 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
         plot = self.getPlotItem()
         for side in ("left", "bottom"):
             plot.getAxis(side).setStyle(tickFont=font(SMALL_PX))
-        self._fit_margins()
+        plot.setContentsMargins(0, round(type_px(_ABOVE_PX)), self._labels.width_px, 0)
         plot.getAxis("left").setWidth(type_px(_AXIS_PX))
         plot.getAxis("bottom").setHeight(type_px(X_NUMBERS_PX) if self._has_x_numbers else 5)
         self._labels.fit_type()
-
-    def _fit_margins(self) -> None:
-        """Room for the upper half of the highest number, and for the labels at the right."""
-        above_px = round(type_px(_ABOVE_PX))
-        self.getPlotItem().setContentsMargins(0, above_px, self._labels.width_px, 0)
 
     def set_log(self, is_log: bool) -> None:
         """Draw the logarithm of the values; what is not above 0 breaks its line."""
@@ -318,7 +313,7 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
         self._labels.has_values = has_values
         if label_px != self._labels.width_px:
             self._labels.width_px = label_px
-            self._fit_margins()
+            self._fit_type()
 
     def set_whole_x(self, is_whole: bool) -> None:
         """Whether the x axis counts something, or measures it."""
