@@ -17,7 +17,7 @@ from attnscope.figures import ENDINGS, read_figure_file, save, suggested_name
 from attnscope.figures.views import LabFigure, PanelsFigure
 from attnscope.records import LoadModel, SaveModel
 from attnscope.viewmodels import ViewState
-from attnscope.widgets.export import ExportDialog, KeptChoices, current_figure, offered_figures
+from attnscope.widgets.export import ExportDialog, KeptChoices, current_figure, export_one, offered_figures
 from attnscope.widgets.window import Commands, FigureCommands, kind_of_path, open_figure_file
 
 pytestmark = pytest.mark.qt
@@ -344,6 +344,30 @@ def test_that_the_next_dialog_offers_what_was_chosen(qtbot):
     assert (wish.width_mm, wish.caption) == (99.0, None)
     choose(second.choices.views, "grid")
     assert second.spec().width_mm == 99.0
+
+
+def test_that_every_button_that_exports_offers_what_was_chosen_last_in_the_window(qtbot, tmp_path):
+    window, desk, view = QWidget(), Desk().open(), ViewState()
+    qtbot.addWidget(window)
+    part = QWidget(window)
+    desk.session.select_heads((ref(0, 1),))
+    desk.answer()
+    offered = offered_figures(desk.session, view, {})
+    commands = FigureCommands(desk.session, view, window, lambda: offered)
+    commands.export()
+    (first,) = window.findChildren(ExportDialog)
+    choose(first.choices.formats, "pdf")
+    first.choices.width_mm.setValue(97.0)
+    assert first.save_to(str(tmp_path / "a.pdf"))
+    first.reject()
+    export_one(offered["grid"], part)
+    (second,) = part.findChildren(ExportDialog)
+    assert (second.choices.format(), second.spec().width_mm) == ("pdf", 97.0)
+    assert Path(second.suggested_path()).parent == tmp_path
+    choose(second.choices.formats, "png")
+    second.reject()
+    assert commands.last.choices.format == "png"
+    qtbot.waitUntil(lambda: not window.findChildren(ExportDialog))  # before the window is gone
 
 
 def test_that_a_height_of_ones_own_is_offered_again_and_a_fitted_one_is_what_is_written(qtbot):

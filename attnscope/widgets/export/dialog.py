@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import cast
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, QPointF, QRectF, QSize, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QColor, QFontDatabase, QFontMetricsF, QImage, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -100,6 +100,22 @@ class KeptChoices:
         if self.is_fitted and spec.follows_width:
             return fitted(made)
         return dataclasses.replace(made, height_mm=height_mm)
+
+
+class LastExport(QObject):
+    """Where the last figure of a window went, and how it was drawn: the next dialog begins there."""
+
+    def __init__(self, window: QWidget, *, folder: str = "", choices: str = "") -> None:
+        super().__init__(window)
+        self.folder, self.choices = folder, KeptChoices.from_text(choices)
+
+    @Slot(str)
+    def take_path(self, path: str) -> None:
+        self.folder = str(Path(path).parent)
+
+    @Slot(object)
+    def take_choices(self, choices: KeptChoices) -> None:
+        self.choices = choices
 
 
 # The fields of the export dialog, each with a name for those who cannot see it.
@@ -605,3 +621,14 @@ class ExportDialog(QDialog):
         path = ask_file(self, "Export figure", self.suggested_path(), kinds, ENDINGS.values())
         if path:
             self.save_to(path)
+
+
+def open_export(offered: Mapping[str, FigureSpec], shown: str, parent: QWidget) -> ExportDialog:
+    """Open the dialog with the choices of the last figure of this window, whichever part of it asks."""
+    last = parent.window().findChild(LastExport) or LastExport(parent)
+    dialog = ExportDialog(offered, shown, folder=last.folder, kept=last.choices, parent=parent)
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    dialog.exported.connect(last.take_path)
+    dialog.chosen.connect(last.take_choices)
+    dialog.open()
+    return dialog

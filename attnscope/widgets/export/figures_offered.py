@@ -5,7 +5,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
 from attnscope.errors import UserError
@@ -257,8 +256,6 @@ def export_one(spec: FigureSpec | None, parent: QWidget) -> None:
     """Open the dialog on a figure; nothing where there is none."""
     if spec is None:
         return
-    from attnscope.widgets.export.dialog import ExportDialog  # not before the first paint
+    from attnscope.widgets.export.dialog import open_export  # not before the first paint
 
-    dialog = ExportDialog({spec.view: spec}, spec.view, parent=parent)
-    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-    dialog.open()
+    open_export({spec.view: spec}, spec.view, parent)

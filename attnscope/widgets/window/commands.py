@@ -35,7 +35,7 @@ from attnscope.viewmodels.training.recipe_text import (
 from attnscope.viewmodels.training.state import TrainingState
 from attnscope.viewmodels.view_state import HeadViewKind, Page, ViewState
 from attnscope.widgets.dialogs import ask_file, ask_folder, ask_new_folder
-from attnscope.widgets.export.dialog import KeptChoices
+from attnscope.widgets.export.dialog import LastExport, open_export
 from attnscope.widgets.export.figures_offered import current_figure
 from attnscope.widgets.heads.pruning import PruneDialog
 from attnscope.widgets.labels import when
@@ -58,7 +58,7 @@ PRESENTING = "presenting"
 
 
 class FigureCommands:
-    """Export and copy what is looked at; `folder` is where the last one went, `choices` how it was drawn."""
+    """Export and copy what is looked at; `last` is where the last one went, and how it was drawn."""
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class FigureCommands:
         choices: str = "",
     ) -> None:
         self._session, self._view, self._window = session, view, window
-        self._offer_figures, self.folder = offer_figures, folder
-        self.choices = KeptChoices.from_text(choices)
+        self._offer_figures = offer_figures
+        self.last = LastExport(window, folder=folder, choices=choices)
 
     def handlers(self) -> Mapping[str, Callable[[], None]]:
         """One handler for each action that belongs here."""
@@ -85,13 +85,8 @@ class FigureCommands:
         if shown is None:
             self._session.notices.say("There is no figure yet: type a sentence or open a run first.")
             return
-        from attnscope.widgets.export.dialog import ExportDialog  # not before the first paint
-
-        dialog = ExportDialog(offered, shown, folder=self.folder, kept=self.choices, parent=self._window)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog = open_export(offered, shown, self._window)
         dialog.exported.connect(self._on_exported)
-        dialog.chosen.connect(self._on_chosen)
-        dialog.open()
         if "grid" in offered:
             when(dialog, lambda: dialog.take_numbers(self._grid()), self._session.changed.heads)
             self._session.maps.fetch_stack()
@@ -115,11 +110,7 @@ class FigureCommands:
             self._session.notices.say(f"The figure ({shown}) is on the clipboard.")
 
     def _on_exported(self, path: str) -> None:
-        self.folder = str(Path(path).parent)
         self._session.notices.say(f"Saved {path}.")
-
-    def _on_chosen(self, kept: KeptChoices) -> None:
-        self.choices = kept
 
 
 _TICK_MS, _CALM_TICKS, _MOST_TICKS = 60, 5, 400

@@ -505,8 +505,8 @@ class MainWindow(QMainWindow):
             tours=self.learning.progress(),
             size_percent=self.view.size_percent,
             panels=self.workspace.panels.places(),
-            export_folder=self._figures.folder,
-            export_choices=kept.text if (kept := self._figures.choices) is not None else "",
+            export_folder=self._figures.last.folder,
+            export_choices=kept.text if (kept := self._figures.last.choices) is not None else "",
         )
 
     def closeEvent(self, event: QCloseEvent) -> None:
