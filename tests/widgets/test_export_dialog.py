@@ -381,6 +381,13 @@ def test_that_a_height_of_ones_own_is_offered_again_and_a_fitted_one_is_what_is_
     qtbot.addWidget(second)
     assert not second.choices.fits.isChecked()
     assert second.spec().height_mm == second.choices.height_mm.value() == 120.0
+    other = ExportDialog(
+        {"lab": LabFigure(title="Kernels")}, "lab", kept=KeptChoices.from_text(kept[-1].text)
+    )
+    qtbot.addWidget(other)
+    other.chosen.connect(kept.append)
+    other.reject()  # a view that may be of any height has no choice, and changes none
+    assert not kept[-1].is_fitted
     caption = Caption(model="m", text="a b", role="looks at the token before, at the first, and at itself")
     told = {"head": dataclasses.replace(first._offered["head"], caption=caption)}
     second.choices.fits.click()

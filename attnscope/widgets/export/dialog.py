@@ -187,7 +187,7 @@ class ExportChoices(QWidget):
         self._offered = {name: kept.on(one) if kept is not None else one for name, one in offered.items()}
         spec = self._offered[shown]
         self._page = offered[shown].width_mm, offered[shown].font_pt
-        self._shown = shown
+        self._shown, self._was_fitted = shown, kept is None or kept.is_fitted
         self.views = choice("View", ((name, one.words) for name, one in offered.items()), shown)
         formats = ((name, _FORMAT_NAMES.get(name, name.upper())) for name in FORMATS)
         self.formats = choice("Format", formats, kept.format if kept is not None else "svg")
@@ -257,7 +257,8 @@ class ExportChoices(QWidget):
 
     def kept(self) -> KeptChoices:
         """What is to be offered the next time."""
-        is_fit = self.fits.isChecked() or not self._offered[self.view()].follows_width
+        has_choice = self._offered[self.view()].follows_width
+        is_fit = self.fits.isChecked() if has_choice else self._was_fitted
         return KeptChoices(
             format=self.format(),
             page=(self.width_mm.value(), self.height_mm.value(), self.font_pt.value()),
