@@ -91,7 +91,9 @@ def test_that_standard_input_is_read_where_a_file_is_named_by_a_hyphen(
     "told", ["--json | head -n 6", "2>&1 >/dev/null | head -n 6", "--seeds 0 2>&1 >/dev/null | head -n 6"]
 )
 def test_that_training_whose_reader_has_gone_saves_what_it_has_learned(tmp_path: Path, told: str) -> None:
-    run, sets = tmp_path / "run", "--set training.evaluate_every=1 --set training.save_every=100000"
+    few = ("training.evaluation_batches=1", "data.n_examples=2000")
+    asked = ("training.evaluate_every=1", "training.save_every=100000", *few)
+    run, sets = tmp_path / "run", " ".join(f"--set {one}" for one in asked)
     words, _, reader = told.partition("|")
     command = f"train copy --out {run} {sets} {words}"
     ended = run_in_shell(f"{command}; echo $? > {tmp_path}/code; }} |{reader}", before="{ ")

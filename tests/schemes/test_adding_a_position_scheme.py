@@ -91,7 +91,8 @@ found["added"] = [round(x, 6) for x in added.mean(dim=1).tolist()]
 found["slopes"] = build_transformer(steep, seed=0).slopes.tolist()
 
 sets = ("model.position=ramp", "model.d_model=16", "training.n_steps=2", "training.batch_size=2")
-words = [word for change in (*sets, "training.evaluate_every=2") for word in ("--set", change)]
+few = ("training.evaluate_every=2", "training.evaluation_batches=1", "data.n_examples=50")
+words = [word for change in (*sets, *few) for word in ("--set", change)]
 found["trained"] = main(["--device", "cpu", "train", "copy", "--out", run, *words])
 found["shown"] = main(["info", run, "--device", "cpu"])
 opened = attnscope.load(run)
