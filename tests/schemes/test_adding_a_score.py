@@ -121,7 +121,7 @@ def test_that_a_tiny_model_of_it_is_trained_opened_and_shown(
 ) -> None:
     run = tmp_path / "run"
     changes = ("model.score=reversed", "model.sigma=0.3", "model.d_model=16", "model.d_ff=16")
-    steps = ("training.n_steps=2", "training.evaluate_every=2", "training.batch_size=2")
+    steps = ("data.n_examples=50", "training.n_steps=2", "training.evaluate_every=2", "training.batch_size=2")
     given = [word for change in (*changes, *steps) for word in ("--set", change)]
     assert main(["--device", "cpu", "train", "copy", "--out", str(run), *given]) == 0
     capsys.readouterr()

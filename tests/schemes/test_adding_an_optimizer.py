@@ -94,6 +94,6 @@ def test_that_its_steps_are_those_of_its_file_and_go_on_where_they_were() -> Non
 
 def test_that_a_tiny_model_is_trained_with_it(tmp_path: Path) -> None:
     changes = ("optimizer.kind=signs", "optimizer.learning_rate=0.001", "model.d_model=16", "model.d_ff=16")
-    steps = ("training.n_steps=2", "training.evaluate_every=2", "training.batch_size=2")
+    steps = ("data.n_examples=50", "training.n_steps=2", "training.evaluate_every=2", "training.batch_size=2")
     given = [word for change in (*changes, *steps) for word in ("--set", change)]
     assert main(["--device", "cpu", "train", "copy", "--out", str(tmp_path / "run"), *given]) == 0

@@ -76,7 +76,7 @@ def test_that_a_recipe_trains_with_it(tmp_path, capsys) -> None:
     sets = ("model.score=biaffine", "model.d_model=16", "model.d_ff=16", "training.n_steps=2")
     words = [
         word
-        for one in (*sets, "training.batch_size=2", "training.evaluate_every=2")
+        for one in (*sets, "data.n_examples=50", "training.batch_size=2", "training.evaluate_every=2")
         for word in ("--set", one)
     ]
     assert main(["--device", "cpu", "train", "copy", "--out", str(tmp_path / "run"), *words]) == 0

@@ -90,7 +90,7 @@ def test_that_impossible_numbers_are_refused() -> None:
 
 def test_that_a_recipe_trains_with_it(tmp_path) -> None:
     sets = ("model.mask=strided", "model.window=3", "model.d_model=16", "model.d_ff=16", "training.n_steps=2")
-    more = ("training.batch_size=2", "training.evaluate_every=2")
+    more = ("data.n_examples=50", "training.batch_size=2", "training.evaluate_every=2")
     words = [word for one in (*sets, *more) for word in ("--set", one)]
     assert main(["--device", "cpu", "train", "copy", "--out", str(tmp_path / "run"), *words]) == 0
     assert tiny_model("encoder", mask="strided", window=2).trace(SENTENCE).check().is_good

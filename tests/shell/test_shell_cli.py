@@ -341,7 +341,8 @@ def test_that_an_encoding_nobody_knows_is_refused(
 @pytest.mark.slow
 def test_that_the_curves_of_a_run_are_drawn(tmp_path: Path) -> None:
     run, path = tmp_path / "copy", tmp_path / "curves.svg"
-    short = ["--set", "training.n_steps=6", "--set", "training.evaluate_every=3", "--device", "cpu"]
+    sets = ("training.n_steps=6", "training.evaluate_every=3", "data.n_examples=50")
+    short = [*(word for one in sets for word in ("--set", one)), "--device", "cpu"]
     assert cli.main(["train", "copy", "--out", str(run), *short]) == 0
     assert cli.main(["figure", str(run), "--view", "curves", "--caption", "-o", str(path)]) == 0
     texts = [e.text or "" for e in ElementTree.parse(path).iter() if e.tag.endswith("}text")]
