@@ -181,7 +181,7 @@ def tell_recorded(arguments: argparse.Namespace) -> int:
     if arguments.json:
         sites = [{**dataclasses.asdict(site), "module": names.get(site.key, "")} for site in trace.sites]
         about = {"name": info.name, "sha256": info.sha256, "sites": sites, "notes": notes}
-        check = dataclasses.asdict(trace.check())
+        check = trace.check().to_dict()
         say_json({**about, "text": info.samples[0].text, "target": info.samples[0].target, "check": check})
         return 0
     n_source = len(trace.source)

@@ -258,7 +258,7 @@ def _measure_text(arguments: argparse.Namespace) -> int:
                 "sha256": model.info.sha256,
                 "text": arguments.text,
                 "target": arguments.target,
-                "check": dataclasses.asdict(trace.check()),
+                "check": trace.check().to_dict(),
                 "heads": [dataclasses.asdict(one) for one in measures],
             }
         )

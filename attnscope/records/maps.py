@@ -41,7 +41,7 @@ them, cut to size [height, width, 3].
 """
 
 import math
-from dataclasses import dataclass, fields, make_dataclass, replace
+from dataclasses import asdict, dataclass, fields, make_dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -142,6 +142,10 @@ class SelfCheck:
     def is_good(self) -> bool:
         """Whether every number is within tolerance."""
         return self.is_evaluation_mode and self.worst <= self.tolerance
+
+    def to_dict(self) -> dict[str, object]:
+        """All of it, for JSON; `where` only where something is wrong."""
+        return {name: value for name, value in asdict(self).items() if name != "where" or value}
 
     @property
     def badge(self) -> str:
