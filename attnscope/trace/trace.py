@@ -291,13 +291,17 @@ class Trace:
 
         Row sums, what the mask forbids, and the head outputs recomputed against the model's own.
         """
-        if site is not None:
-            return merge_proofs([self.records[self.site(site).key].proof])
-        proofs = {found: self.records[found.key].proof for found in self.sites}
-        wrong = [found for found, proof in proofs.items() if not merge_proofs([proof]).is_good]
-        where = f"{wrong[0].stack} L{wrong[0].layer}" if len(wrong) < len(proofs) and wrong else ""
+        sites = self.sites if site is None else (self.site(site),)
+        found = merge_proofs(self.records[one.key].proof for one in sites)
+        return found if found.is_good or site is not None else replace(found, where=self._wrong_sites())
+
+    def _wrong_sites(self) -> str:
+        """The first site that is wrong, and how many more are; empty where all are."""
+        wrong = [site for site in self.sites if not self.check(site).is_good]
+        if not wrong or len(wrong) == len(self.sites):
+            return ""
         more = f" and {plural(len(wrong) - 1, 'more layer')}" if len(wrong) > 1 else ""
-        return replace(merge_proofs(proofs.values()), where=where and where + more)
+        return f"{wrong[0].stack} L{wrong[0].layer}{more}"
 
     @property
     def n_bytes(self) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from attnscope.paths import resources_folder
 from attnscope.records import (
     Evaluated,
     Failed,
@@ -442,17 +443,17 @@ def test_that_a_plan_says_its_learning_rate_in_words() -> None:
 
 
 def test_that_a_kept_run_leaves_the_list_when_one_of_its_name_begins_which_then_is_in_it() -> None:
-    room = Room()
+    room, folder = Room(), str(resources_folder() / "films" / "reverse")
     kept, begun = RunCurves(), RunCurves()
     kept.add(steps(1, 3))
-    room.runs.set_own("/kept/reverse", kept, is_live=False)
-    film = dataclasses.replace(summary("reverse"), folder="/kept/reverse")
+    room.runs.set_own(folder, kept, is_live=False)
+    film = dataclasses.replace(summary("reverse"), folder=folder)
     room.answer(film)
-    assert [run.folder for run in room.runs.shown] == ["/kept/reverse"]
+    assert [run.folder for run in room.runs.shown] == [folder]
     room.runs.set_own("/runs/reverse", begun, is_live=True)
     assert [run.folder for run in room.runs.shown] == ["/runs/reverse"]
     room.runs.tick()
-    assert room.newest(OpenRuns).folders == ("/kept/reverse",)  # nothing is written yet
+    assert room.newest(OpenRuns).folders == (folder,)  # nothing is written yet
     begun.add(steps(1, 3))
     room.clock.now += 10.0
     room.runs.tick()

@@ -153,7 +153,7 @@ def test_that_lighting_a_token_paints_it_and_what_was_lit_before_and_no_others(q
     monkeypatch.setattr(
         TokenStrip,
         "_paint_chip",
-        lambda self, painter, index, chip: (painted.append(index), paint_chip(self, painter, index, chip)),
+        lambda self, painter, index, *more: (painted.append(index), paint_chip(self, painter, index, *more)),
     )
     strip.set_lit(Highlight(query=5, key=None))
     QApplication.processEvents()
