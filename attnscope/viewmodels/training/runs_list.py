@@ -544,18 +544,14 @@ class RunsState:
         has_ended = before.is_live and not is_live
         if folder != before.folder:
             self.chosen = folder
-            if self._gives_way(before.folder, folder):
+            is_alone = before.folder in self._summaries and not self._listed.has(before.folder)
+            if is_alone and _is_kept_of_name(before.folder, folder):
                 self._forget(before.folder)
             if folder:
                 self._shown.add(folder)
         if folder and (folder != before.folder or self._listed.added or has_ended) and curves.last_step:
             self._ask()
         self._changed()
-
-    def _gives_way(self, run: str, to: str) -> bool:
-        """Whether a kept run, listed as the page's own alone, makes room for one of its name."""
-        is_kept = Path(run).is_relative_to(resources_folder()) and not self._listed.has(run)
-        return run in self._summaries and is_kept and Path(run).name == Path(to).name
 
     @property
     def shown(self) -> tuple[ShownRun, ...]:
@@ -647,3 +643,8 @@ class RunsState:
         self.drawn.forget(folder)
         if self.chosen == folder:
             self.chosen = self.drawn.own.folder
+
+
+def _is_kept_of_name(run: str, other: str) -> bool:
+    """Whether a run comes with the program and has the name of another."""
+    return Path(run).is_relative_to(resources_folder()) and Path(run).name == Path(other).name
