@@ -1,5 +1,7 @@
 """Weights given as arrays: shown as they are, and told of where they cannot be right."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -179,3 +181,17 @@ def test_that_a_batch_axis_of_one_is_left_out_of_every_layer() -> None:
     trace = attnscope.from_arrays(layers[:, None].numpy())
     assert [site.layer for site in trace.sites] == [0, 1, 2]
     torch.testing.assert_close(torch.as_tensor(trace.weights(2, 1)), layers[2, 1].float(), atol=1e-6, rtol=0)
+
+
+@pytest.mark.qt
+@pytest.mark.parametrize("is_plain", [False, True])
+@pytest.mark.parametrize("ending", ["html", "svg"])
+def test_that_a_figure_of_rows_that_do_not_sum_to_1_says_so_however_plain(
+    qapp: object, tmp_path: Path, ending: str, is_plain: bool
+) -> None:
+    weights = softmaxed(2, 5, 5).numpy()
+    for factor, is_said in ((1.0, False), (1.7, True)):
+        trace = attnscope.from_arrays([weights * [[[1.0]], [[factor]]]], list("abcde"))
+        place = tmp_path / f"{factor}.{ending}"
+        attnscope.figure(trace, view="head", head="L0H1", plain=is_plain).save(place)
+        assert ("⚠" in place.read_text(encoding="utf-8")) == is_said
