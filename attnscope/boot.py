@@ -224,6 +224,7 @@ def open_window(options: "StartOptions") -> int:
         use_offscreen()
     gc.disable()  # its walks over all that is being imported delay the window; then `Collecting` walks
     check_display()
+    leave_sources_unread()
     door = ""
     if not (options.is_unattended or options.is_safe_mode):
         import platform
@@ -334,6 +335,19 @@ def _can_reach_display() -> bool:
     return is_reached
 
 
+def leave_sources_unread() -> None:
+    """Keep PySide from reading the source of every module that is imported from now on, torch's 800 too.
+
+    It seeks its own name there, to know where `from __feature__ import …` can count; that counts all the
+    same where it is written.
+    """
+    import PySide6.QtCore  # noqa: F401  it brings the module that is meant
+
+    feature = sys.modules.get("shibokensupport.feature")
+    if hasattr(feature, _READS_SOURCE):
+        setattr(feature, _READS_SOURCE, lambda _module: False)
+
+
 @contextmanager
 def quick_records() -> Iterator[None]:
     """Have classes that are decorated meanwhile take shared functions; they behave as without it."""
@@ -400,6 +414,27 @@ def _repr(fields: Sequence["dataclasses.Field[Any]"], _: object) -> object:
     return vars(dataclasses)["_recursive_repr"](__repr__)
 
 
+def _init(*given: Any) -> Callable[..., None]:
+    """A constructor that is compiled when it is first called, and then stands in its own place."""
+
+    def __init__(self: object, *values: object, **named: object) -> None:
+        made = _SLOW_INIT(*given)
+        made.__qualname__ = __init__.__qualname__
+        home = next(kind for kind in type(self).__mro__ if vars(kind).get("__init__") is __init__)
+        home.__init__ = made  # type: ignore[misc]
+        made(self, *values, **named)
+
+    return __init__
+
+
+_READS_SOURCE = "_mod_uses_pyside"
 _SLOW: Any = vars(dataclasses).get("_cmp_fn")
-_QUICKER = {"_frozen_get_del_attr": _frozen, "_cmp_fn": _compared, "_hash_fn": _hash, "_repr_fn": _repr}
+_SLOW_INIT: Any = vars(dataclasses).get("_init_fn")
+_QUICKER = {
+    "_init_fn": _init,
+    "_frozen_get_del_attr": _frozen,
+    "_cmp_fn": _compared,
+    "_hash_fn": _hash,
+    "_repr_fn": _repr,
+}
 """By the names under which `dataclasses` asks for them."""

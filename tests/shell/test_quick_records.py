@@ -5,6 +5,7 @@ import operator
 import pickle
 import sys
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -95,6 +96,11 @@ def test_that_a_quick_record_says_does_and_refuses_what_any_record_does(
                 "its place" if name == "ByIdentity" else _attempt(hash, one),
                 _attempt(setattr, one, field, 5),
                 _attempt(delattr, one, field),
+                [
+                    _attempt(partial(kind, **{wrong: 1}), *given)
+                    for given in ((), (1, 2, 3))
+                    for wrong in "xa"
+                ],
                 functions,
                 [getattr(kind, function).__qualname__ for function in ("__repr__", "__eq__", "__init__")],
             ]
@@ -112,13 +118,24 @@ def test_that_a_quick_record_that_holds_itself_can_be_said_and_any_can_be_sent()
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="later versions compile a class at once")
-def test_that_a_quick_record_compiles_one_function_and_later_ones_all() -> None:
+def test_that_a_quick_record_compiles_one_function_when_it_is_first_made_and_later_ones_all() -> None:
     def n_compiled(kind: type) -> int:
         functions = (getattr(kind, name) for name in ("__init__", "__eq__", "__hash__", "__setattr__"))
         return sum(function.__code__.co_filename == "<string>" for function in functions)
 
-    assert n_compiled(QUICK["Loose"]) == 1
+    with quick_records():
+        loose = _made()["Loose"]
+    assert n_compiled(loose) == 0
+    assert (loose(1), n_compiled(loose)) == (loose(a=1), 1)
     assert n_compiled(_made()["Loose"]) == n_compiled(SLOW["Loose"]) == 4
+
+
+def test_that_a_constructor_is_compiled_in_its_own_class_when_one_below_is_made_first() -> None:
+    with quick_records():
+        kinds = _made()
+    below = type("Deeper", (kinds["Below"],), {})(3)
+    assert (repr(below), repr(kinds["Loose"](4))) == ("Deeper(a=3)", "Loose(a=4)")
+    assert "__init__" not in vars(kinds["Below"])
 
 
 def test_that_what_is_imported_after_a_fault_is_made_as_ever() -> None:

@@ -63,3 +63,28 @@ def test_that_a_figure_in_the_plain_locale_is_drawn_without_a_word_of_qt(tmp_pat
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert (tmp_path / "é.svg").stat().st_size > 2_000
+
+
+SOURCES = """
+import linecache, sys
+from attnscope.boot import leave_sources_unread
+leave_sources_unread()
+sys.path.insert(0, sys.argv[1])
+import plain, switched
+from PySide6.QtCore import QObject
+one = QObject()
+one.setObjectName("here")
+print(plain.told(one), switched.told(one), *(name for name in linecache.cache if sys.argv[1] in name))
+"""
+
+
+def test_that_qt_reads_no_source_of_what_is_imported_and_still_has_the_names_that_a_module_chose(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "plain.py").write_text("import PySide6\ntold = lambda one: one.objectName()\n")
+    switched = "from __feature__ import snake_case\ntold = lambda one: one.object_name()\n"
+    (tmp_path / "switched.py").write_text(f"from PySide6 import QtCore\n{switched}")
+    found = subprocess.run(
+        [sys.executable, "-c", SOURCES, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert found.stdout.split() == ["here", "here"]
