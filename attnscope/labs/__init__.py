@@ -2,6 +2,7 @@
 
 import re
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from attnscope.errors import UserError, shown
 from attnscope.labs.lab import GROUPS, AnyLab, Lab, LabEntry, LabGroup, LabWords
@@ -16,13 +17,23 @@ def find_labs() -> dict[str, LabEntry]:
     return dict(sorted(found.items(), key=lambda pair: GROUPS.index(pair[1].group)))
 
 
-LABS = find_labs()
+if TYPE_CHECKING:
+    LABS: dict[str, LabEntry]
+else:
+
+    def __getattr__(wanted: str) -> object:
+        """`LABS`, found when it is first asked for: a window shows its first page without."""
+        if wanted != "LABS":
+            raise AttributeError(f"module {__name__!r} has no attribute {wanted!r}")
+        return globals().setdefault(wanted, find_labs())
 
 
 def lab_named(name: str) -> LabEntry:
     """The lab of a name, as it can be typed: in any case, with blanks or hyphens, sqrt for √, or just its
     beginning where no other lab begins so. Raises UserError with the nearest for another one.
     """
+    from attnscope.labs import LABS
+
     wanted = _typed(name[:100])
     names = {_typed(known): lab for known, lab in LABS.items()}
     begun = [lab for known, lab in names.items() if wanted and f"{known} ".startswith(f"{wanted} ")]

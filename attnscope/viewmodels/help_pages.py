@@ -13,9 +13,9 @@ from inspect import cleandoc
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from attnscope import labs
 from attnscope.errors import LoadError
 from attnscope.fields import help_rows
-from attnscope.labs import LABS, Lab
 from attnscope.questions import QUESTIONS, Question
 from attnscope.schemes import module_names
 from attnscope.schemes.masks import MASKS
@@ -183,11 +183,11 @@ def _measures() -> str:
 def _labs() -> str:
     """A part for each lab, with what can be set in it."""
     parts = []
-    for lab in LABS.values():
+    for lab in labs.LABS.values():
         about = cleandoc(lab.help)
         words = "\n\n".join(" ".join(one.split()) for one in about.split("\n\n"))
         parts.append(f"## {lab.name}\n\n{words}")
-        if isinstance(lab, Lab):
+        if isinstance(lab, labs.Lab):
             rows = help_rows(lab.example)
             parts.append("\n".join(f"- `{name}`: {tip}: {expected}" for name, tip, expected, _ in rows))
     return "\n\n".join(parts)

@@ -19,8 +19,7 @@ from PySide6.QtWidgets import (
 
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import type_px
-from attnscope.labs import GROUPS, LABS, LabEntry
-from attnscope.labs.lab import AnyLab, Lab
+from attnscope.labs.lab import GROUPS, AnyLab, Lab, LabEntry
 from attnscope.viewmodels.labs.controls import LabControls, LabValues, UnkeptControls
 from attnscope.viewmodels.palette import Item
 from attnscope.viewmodels.states import LabStates
@@ -136,12 +135,13 @@ class LabsPage(Dressed):
         self, states: LabStates, *, make: Callable[[LabEntry, LabStates], QWidget] = make_lab
     ) -> None:
         super().__init__()
-        self._entries, self._make_lab = LABS, make
-        self._states = states
+        self._make_lab, self._states = make, states
         ground(self, "page")
         self.labs: dict[str, QWidget] = {}
-        self.list = self._build_list()
-        self.box, self._shows = self._build_box(), ElidedLabel(role="muted")
+        self.list = named(QListWidget(), "Labs", role="contents")
+        self.list.setFrameShape(QFrame.Shape.NoFrame)
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.box, self._shows = named(QComboBox(maxVisibleItems=30), "Labs"), ElidedLabel(role="muted")
         self._stack = QStackedWidget()
         self.side = self._build_side()
         self._parts = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
@@ -149,21 +149,27 @@ class LabsPage(Dressed):
         self._parts.setSpacing(0)
         self._parts.addWidget(self.side)
         self._parts.addWidget(self._stack, 1)
-        self.shown = next(iter(self._entries))
+        self._shown = ""
         self._no_controls: UnkeptControls[None] = UnkeptControls(None, lambda: None, lambda _: None)
-        self._mark_shown()
         self.list.currentItemChanged.connect(self._on_current)
         self.box.activated.connect(self._on_box)
         self.fit_room()
 
     @property
     def entries(self) -> tuple[LabEntry, ...]:
-        return tuple(self._entries.values())
+        from attnscope.labs import LABS  # imports all of them: not before one is looked at
+
+        return tuple(LABS.values())
+
+    @property
+    def shown(self) -> str:
+        """The name of the lab that is looked at, or will be first."""
+        return self._shown or self.entries[0].name
 
     @property
     def controls(self) -> LabControls[Any]:
         """What is set in the lab that is looked at; nothing in one without."""
-        lab = self.labs.get(self.shown)
+        lab = self.labs.get(self._shown)
         return lab.controls if isinstance(lab, HasControls) else self._no_controls
 
     def values(self) -> LabValues:
@@ -189,9 +195,12 @@ class LabsPage(Dressed):
 
     def show_lab(self, name: str) -> None:
         """Turn to a lab; the first time it is made. Raises KeyError for an unknown name."""
-        entry = self._entries[name]
-        self.shown = name
-        self._mark_shown()
+        entry = {entry.name: entry for entry in self.entries}[name]
+        self._shown = name
+        if not self.list.count():
+            self._list_labs()
+            self.fit_room()
+        self._mark_shown(entry)
         if name not in self.labs:
             self.labs[name] = self._make(entry)
         self._stack.setCurrentWidget(self.labs[name])
@@ -199,7 +208,7 @@ class LabsPage(Dressed):
 
     def figure_spec(self) -> FigureSpec | None:
         """The lab that is looked at, as a figure; None while the page is not."""
-        lab = self.labs.get(self.shown)
+        lab = self.labs.get(self._shown)
         return cast("LabWidget", lab).figure_spec() if lab is not None and self.isVisible() else None
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -211,7 +220,7 @@ class LabsPage(Dressed):
 
     def _tell_of(self, lab: str) -> None:
         """What is set in a lab has changed: told while it is looked at."""
-        if lab == self.shown:
+        if lab == self._shown:
             self._tell()
 
     # Building
@@ -230,33 +239,23 @@ class LabsPage(Dressed):
             field.installEventFilter(self)
         return widget
 
-    def _build_list(self) -> QListWidget:
-        shown = named(QListWidget(), "Labs", role="contents")
-        shown.setFrameShape(QFrame.Shape.NoFrame)
-        shown.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    def _list_labs(self) -> None:
+        """Name every lab, by groups: in the list and in the box."""
         for group in GROUPS:
             entries = [entry for entry in self.entries if entry.group == group]
             if not entries:
                 continue
             heading = QListWidgetItem(group)
             heading.setFlags(Qt.ItemFlag.NoItemFlags)
-            shown.addItem(heading)
+            self.list.addItem(heading)
+            if self.box.count():
+                self.box.insertSeparator(self.box.count())
             for entry in entries:
                 item = QListWidgetItem(entry.name)
                 item.setToolTip(plain_tooltip(entry.shows))
                 item.setData(Qt.ItemDataRole.UserRole, entry.name)
-                shown.addItem(item)
-        return shown
-
-    def _build_box(self) -> QComboBox:
-        box = named(QComboBox(maxVisibleItems=30), "Labs")
-        for group in GROUPS:
-            entries = [entry for entry in self.entries if entry.group == group]
-            if entries and box.count():
-                box.insertSeparator(box.count())
-            for entry in entries:
-                box.addItem(entry.name, entry.name)
-        return box
+                self.list.addItem(item)
+                self.box.addItem(entry.name, entry.name)
 
     def _build_side(self) -> QWidget:
         side = ground(QWidget(), "panel", edge="right")
@@ -290,21 +289,21 @@ class LabsPage(Dressed):
 
     # Showing
 
-    def _mark_shown(self) -> None:
+    def _mark_shown(self, entry: LabEntry) -> None:
         for k in range(self.list.count()):
             item = self.list.item(k)
-            if item.data(Qt.ItemDataRole.UserRole) == self.shown:
+            if item.data(Qt.ItemDataRole.UserRole) == entry.name:
                 self.list.setCurrentItem(item)
                 self.list.scrollToItem(self.list.item(k - 1))  # the heading, where it is the first of a group
-        self.box.setCurrentIndex(self.box.findData(self.shown))
-        self._shows.set_full_text(self._entries[self.shown].shows)
+        self.box.setCurrentIndex(self.box.findData(entry.name))
+        self._shows.set_full_text(entry.shows)
 
     def _on_box(self, index: int) -> None:
         self.show_lab(str(self.box.itemData(index)))
 
     def _on_current(self, item: QListWidgetItem | None) -> None:
         name = item.data(Qt.ItemDataRole.UserRole) if item is not None else None
-        if name is not None and name != self.shown:
+        if name is not None and name != self._shown:
             self.show_lab(name)
 
 

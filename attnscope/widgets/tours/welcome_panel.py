@@ -21,9 +21,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from attnscope import labs
 from attnscope.figures.style import plain_text, shorten, type_px
 from attnscope.kept_models import kept_model, kept_names
-from attnscope.labs import LABS
 from attnscope.viewmodels.session.opening import Recents
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.tours.touring import TourState
@@ -384,7 +384,7 @@ class WelcomePanel(QScrollArea):
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setSpacing(4)
         grid.addWidget(_section("Labs"), 0, 0, 1, 2)
-        for entry in LABS.values():
+        for entry in labs.LABS.values():
             card = CardButton(entry.name, entry.shows)
             card.setToolTip(plain_tooltip(entry.shows))
             card.clicked.connect(lambda _on=False, name=entry.name: self._doors.show_lab(name))
