@@ -270,15 +270,6 @@ _NO_COMMAND = ("answer", "inside", "lab")
 """Views that are not of a trace: `ask` and `lab` draw theirs, the window *Step by step*."""
 _OF_TRACES = {"difference": build_difference, **by_view(build_graph)}
 _WITHOUT_TEXT = by_view(build_curves, build_scaling)
-_OF_B = ("with_model", "with_text", "with_target", "with_gate", "with_stack", "align", "delta_end")
-_FOR_VIEWS = {
-    "query": ["picture", "graph"],
-    "threshold": ["graph"],
-    "charts": ["curves"],
-    "over_seeds": ["curves"],
-    **{name: ["difference"] for name in _OF_B},
-}
-"""The views that read an option which others do not."""
 
 
 def view_names() -> list[str]:
@@ -362,14 +353,21 @@ def _tell_unused(arguments: argparse.Namespace) -> None:
     """Say on standard error which of the options for some views the view that is drawn does not read."""
     from attnscope.figures.views import VIEWS
 
-    of_encodings = [name for name, view in VIEWS.items() if view.reads_positions]
-    readers = {**_FOR_VIEWS, "encodings": of_encodings, "only": of_encodings}
+    read = {name: view.options | _of_encodings(view) for name, view in VIEWS.items()}
     given = given_options(arguments)
-    for name, views in readers.items():
-        if name in given and arguments.view not in views:
+    for option in sorted(given & frozenset().union(*read.values())):
+        views = [name for name, options in read.items() if option in options]
+        if arguments.view not in views:
             meant = " and ".join(filter(None, (", ".join(views[:-1]), views[-1])))
-            told = f"{flag_of(name)} has no effect on the view {arguments.view}: it is for {meant}."
+            told = f"{flag_of(option)} has no effect on the view {arguments.view}: it is for {meant}."
             say_error(f"attnscope: {told}")
+
+
+def _of_encodings(view: "type[FigureSpec]") -> frozenset[str]:
+    """The options that a view reads for being of positional encodings."""
+    return frozenset(
+        name for name, is_read in (("encodings", view.reads_positions), ("only", view.asks)) if is_read
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -145,6 +145,8 @@ class FigureSpec(ABC):
     """Whether it shows what was measured of every position scheme as well."""
     asks: ClassVar[str] = ""
     """What a person may choose of those tables, in a word; empty where all of them is shown."""
+    options: ClassVar[frozenset[str]] = frozenset()
+    """The options of the command that it reads and not every view does, by their names in its arguments."""
     is_asked: ClassVar[bool] = False
     """Whether a file of it holds the question to the model where it can: see `asked`."""
     text_name: ClassVar[str] = "Text"

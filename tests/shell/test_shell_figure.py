@@ -221,7 +221,7 @@ def test_that_an_option_that_the_view_does_not_read_is_told(capsys, tiny_model, 
             (("--query", "1"), "picture and graph"),
             (("--threshold", "0.1"), "graph"),
             (("--charts", "loss"), "curves"),
-            (("--only", "1"), "positions, waves and checklist"),
+            (("--only", "1"), "waves"),
             (("--with-text", "the dog"), "difference"),
         ):
             code, err = run(capsys, *wish, "--view", view, *extra)

@@ -31,6 +31,7 @@ class CurvesFigure(FigureSpec):
     view = "curves"
     words = "curves"
     order = 10
+    options = frozenset({"charts", "over_seeds"})
     least_px = 210.0
 
     charts: tuple[Chart, ...] = ()

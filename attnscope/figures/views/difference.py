@@ -469,6 +469,9 @@ class DifferenceFigure(FigureSpec):
     view = "difference"
     words = "difference of two sides"
     order = 8
+    options = frozenset(
+        {"with_model", "with_text", "with_target", "with_gate", "with_stack", "align", "delta_end"}
+    )
     least_px = 170.0
     choices = frozenset({"badge", "axes"})
     has_cells = True

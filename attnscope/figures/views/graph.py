@@ -319,6 +319,7 @@ class GraphFigure(FigureSpec):
     view = "graph"
     words = "attention as a graph"
     order = 6
+    options = frozenset({"query", "threshold"})
 
     graph: AttentionGraph
 

@@ -348,6 +348,7 @@ class PictureFigure(MapsFigure):
     view = "picture"
     words = "one head on the picture"
     order = 4
+    options = frozenset({"query"})
     least_px = 150.0
     choices = frozenset({"colours", "bar", "badge"})
     text_name = "Picture"
