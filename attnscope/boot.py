@@ -420,8 +420,9 @@ def _init(*given: Any) -> Callable[..., None]:
     def __init__(self: object, *values: object, **named: object) -> None:
         made = _SLOW_INIT(*given)
         made.__qualname__ = __init__.__qualname__
-        home = next(kind for kind in type(self).__mro__ if vars(kind).get("__init__") is __init__)
-        home.__init__ = made  # type: ignore[misc]
+        for kind in type(self).__mro__:
+            if vars(kind).get("__init__") is __init__:  # another thread may have been first
+                kind.__init__ = made  # type: ignore[misc]
         made(self, *values, **named)
 
     return __init__

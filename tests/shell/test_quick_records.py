@@ -138,6 +138,15 @@ def test_that_a_constructor_is_compiled_in_its_own_class_when_one_below_is_made_
     assert "__init__" not in vars(kinds["Below"])
 
 
+def test_that_two_threads_may_make_the_first_of_a_kind_at_once() -> None:
+    with quick_records():
+        kind = _made()["Open"]
+    found_by_both = kind.__init__  # type: ignore[misc]
+    first, second = kind(1), kind.__new__(kind)
+    found_by_both(second, 1)
+    assert first == second
+
+
 def test_that_what_is_imported_after_a_fault_is_made_as_ever() -> None:
     before = dict(vars(dataclasses))
     with pytest.raises(ValueError, match="no window"), quick_records():
