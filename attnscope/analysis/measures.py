@@ -485,7 +485,7 @@ def measured_grids(trace: Trace, max_px: int) -> tuple[tuple[SiteGrid, ...], tup
 
     Small maps of the layers of a stack are read together: their cost is that of calls.
     """
-    groups = _alike(trace)
+    groups = _alike(trace) if trace.check().is_good else None
     if groups is None:
         return trace.grids(max_px), measure(trace)
     facts: dict[Stack, Facts] = {}

@@ -19,7 +19,7 @@ from attnscope.figures.style import MapStyle
 from attnscope.figures.tiles_painting import MapPart
 from attnscope.records.findings import GoldCell
 from attnscope.records.interventions import Interventions
-from attnscope.records.maps import HeadMap, PositionCheck, PositionTable, SiteGrid
+from attnscope.records.maps import HeadMap, PositionCheck, PositionTable, SelfCheck, SiteGrid
 from attnscope.records.models import Source
 from attnscope.records.sites import (
     NO_GATES,
@@ -231,6 +231,10 @@ class FigureSpec(ABC):
     def titled_maps(self) -> Iterator[tuple[str, str, HeadMap]]:
         """The maps that are drawn, each with letter and title of its part."""
         return (("a", "", head_map) for head_map in self.held_maps())
+
+    def site_checks(self) -> tuple[SelfCheck, ...]:
+        """What the self-check found of what is drawn."""
+        return tuple(head_map.check for head_map in shown_maps(self) if head_map.check is not None)
 
     def row_tokens(self) -> tuple[Token, ...]:
         """What its rows are called; of panels, those of the first."""

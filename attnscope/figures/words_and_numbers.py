@@ -71,9 +71,11 @@ def caption_lines(spec: FigureSpec) -> tuple[str, ...]:
 
 def wrong_words(spec: FigureSpec) -> str:
     """What the self-check found wrong with the maps of a figure, at its worst; empty where nothing is."""
-    checks = [head_map.check for head_map in shown_maps(spec) if head_map.check is not None]
-    worst = max((check for check in checks if not check.is_good), key=lambda check: check.worst, default=None)
-    return worst.badge if worst is not None else ""
+    wrong = (check for check in spec.site_checks() if not check.is_good)
+    worst = max(wrong, key=lambda check: check.worst, default=None)
+    if worst is None:
+        return ""
+    return f"⚠ {worst.sentence}" if worst.where else worst.badge
 
 
 def _remarks(spec: FigureSpec) -> Iterator[str]:

@@ -228,7 +228,7 @@ class SiteGrid:
     very long map the first thumbnails are `is_sampled`: the maximum over a few of the cells only. So are
     those whose bytes hold little of what is shown, after a sink was left out.
     `left_out` marks the cells of level 0 that are not shown although they are allowed, in the shape of
-    `levels`; None: there are none.
+    `levels`; None: there are none. `check` is the self-check of a site that is wrong; None: it is good.
     """
 
     site: Site
@@ -238,6 +238,7 @@ class SiteGrid:
     peaks: NDArray[np.float32]
     is_sampled: bool = False
     left_out: NDArray[np.bool_] | None = None
+    check: SelfCheck | None = None
 
     def __post_init__(self) -> None:
         freeze(self, "levels", dtype=np.uint8, rank=3)

@@ -28,7 +28,7 @@ What the rows and columns of a site stand for: the one place that says it.
 
 import operator
 import re
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Annotated, Literal, get_args
@@ -294,6 +294,14 @@ def require_heads(sites: Iterable[Site]) -> None:
             expected="a model with attention",
             action="Open another model; this one can still be trained and can generate text.",
         )
+
+
+def some_sites(sites: Sequence[Site], n_all: int) -> str:
+    """The first of some sites and how many more there are; empty where they are all or none."""
+    if not sites or len(sites) == n_all:
+        return ""
+    more = f" and {plural(len(sites) - 1, 'more layer')}" if len(sites) > 1 else ""
+    return f"{sites[0].stack} L{sites[0].layer}{more}"
 
 
 def find_site(sites: Iterable[Site], key: SiteKey) -> Site:

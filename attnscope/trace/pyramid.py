@@ -45,6 +45,7 @@ from attnscope.nn.spans import GateBias, SpanBias
 from attnscope.records.maps import SiteGrid
 from attnscope.records.sites import Site, SiteKey
 from attnscope.records.tiles import is_long
+from attnscope.trace.check import merge_proofs
 from attnscope.trace.record import SiteRecord, levels_of_logs, poolable, pooled_levels
 
 FAINTEST = 0.01
@@ -554,12 +555,14 @@ def _grid_of(site: Site, record: SiteRecord, thumbnails: list[Tensor]) -> SiteGr
 
 
 def _finished(site: Site, record: SiteRecord, levels: Tensor, peaks: Tensor) -> SiteGrid:
+    check = merge_proofs((record.proof,))
     return SiteGrid(
         site=site,
         n_queries=record.n_queries,
         n_keys=record.n_keys,
         levels=frozen_numbers(levels),
         peaks=frozen_numbers(peaks),
+        check=None if check.is_good else check,
     )
 
 

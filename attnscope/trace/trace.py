@@ -25,6 +25,7 @@ from attnscope.records.sites import (
     SiteName,
     find_site,
     head_named,
+    some_sites,
     tokens_of_site,
     written_after,
 )
@@ -293,7 +294,10 @@ class Trace:
         """
         sites = self.sites if site is None else (self.site(site),)
         found = merge_proofs(self.records[one.key].proof for one in sites)
-        return found if found.is_good or site is not None else replace(found, where=_wrong_sites(self))
+        if found.is_good or site is not None:
+            return found
+        wrong = [one for one in sites if not self.check(one).is_good]
+        return replace(found, where=some_sites(wrong, len(sites)))
 
     @property
     def n_bytes(self) -> int:
@@ -304,15 +308,6 @@ class Trace:
         found = self.site(site)
         named = head_named((*found.key, head), self.sites)
         return self.records[found.key], named.head
-
-
-def _wrong_sites(trace: Trace) -> str:
-    """The first site that is wrong, and how many more are; empty where all are."""
-    wrong = [site for site in trace.sites if not trace.check(site).is_good]
-    if not wrong or len(wrong) == len(trace.sites):
-        return ""
-    more = f" and {plural(len(wrong) - 1, 'more layer')}" if len(wrong) > 1 else ""
-    return f"{wrong[0].stack} L{wrong[0].layer}{more}"
 
 
 def save_trace(path: str | Path, trace: Trace, *, has_logits: bool = True) -> None:

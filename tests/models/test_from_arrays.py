@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 import attnscope
+from attnscope.analysis import measured_grids
 from attnscope.errors import UserError
 
 
@@ -195,3 +196,18 @@ def test_that_a_figure_of_rows_that_do_not_sum_to_1_says_so_however_plain(
         place = tmp_path / f"{factor}.{ending}"
         attnscope.figure(trace, view="head", head="L0H1", plain=is_plain).save(place)
         assert ("⚠" in place.read_text(encoding="utf-8")) == is_said
+
+
+@pytest.mark.qt
+def test_that_a_grid_names_the_layers_whose_rows_do_not_sum_to_1(qapp: object, tmp_path: Path) -> None:
+    weights = softmaxed(3, 2, 5, 5).numpy() * np.array([1.0, 1.7, 1.2])[:, None, None, None]
+    trace = attnscope.from_arrays(weights, list("abcde"))
+    grids, _ = measured_grids(trace, 96)  # as the window asks for them
+    assert [grid.check and f"{grid.check.row_sum_error:.1f}" for grid in grids] == [None, "0.7", "0.2"]
+    drawn = attnscope.figure(trace, "grid")
+    drawn.save(tmp_path / "kept.figure.json")
+    beside = attnscope.figure(trace, "panels", head="L0H1", also=("grid",))
+    for figure in (drawn, attnscope.load_figure(tmp_path / "kept.figure.json"), beside):
+        figure.save(tmp_path / "grid.svg")
+        said = "⚠ encoder L1 and 1 more layer: rows do not sum to 1: off by 0.7"
+        assert said in (tmp_path / "grid.svg").read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
 """All heads of a stack as thumbnails: a row for each layer, a column for each head."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,8 @@ from attnscope.figures.grid_painting import GridMarks, natural_grid_height, pain
 from attnscope.figures.map_painting import BAR_WIDTH_PX, MARGIN_PX, ColourBar, paint_colour_bar
 from attnscope.figures.spec import FigureRequest, FigureSpec, Wanted
 from attnscope.figures.words_and_numbers import change_words, exact_number_text, scale_words
-from attnscope.records.maps import SiteGrid
-from attnscope.records.sites import HeadRef
+from attnscope.records.maps import SelfCheck, SiteGrid
+from attnscope.records.sites import HeadRef, some_sites
 
 _GAP_PX = 12.0
 
@@ -122,6 +122,11 @@ class GridFigure(FigureSpec):
 
     def heads(self) -> Iterator[HeadRef]:
         return iter(self.selection)
+
+    def site_checks(self) -> tuple[SelfCheck, ...]:
+        wrong = {grid.site: grid.check for grid in self.grids if grid.check is not None}
+        where = some_sites([*wrong], len(self.grids))
+        return tuple(replace(check, where=where) for check in wrong.values())
 
     def rows(self) -> Iterator[Iterable[str]]:
         """Of weights that are known as levels alone, how far they may be off."""

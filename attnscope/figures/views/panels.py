@@ -44,7 +44,7 @@ from attnscope.figures.views.grid import GridFigure
 from attnscope.figures.views.head import HeadFigure, widest_of
 from attnscope.figures.views.lines import LinesFigure, comparable
 from attnscope.figures.words_and_numbers import change_words, map_arrays, map_rows, mask_words, scale_words
-from attnscope.records.maps import HeadMap, SiteGrid
+from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
 
 Panel = HeadFigure | LinesFigure | GridFigure
 MAX_PANELS = 12
@@ -158,6 +158,9 @@ class PanelsFigure(FigureSpec):
     def titled_maps(self) -> Iterator[tuple[str, str, HeadMap]]:
         for letter, panel in zip(self.letters, self.panels, strict=True):
             yield from ((letter, panel.title, head_map) for _, _, head_map in panel.titled_maps())
+
+    def site_checks(self) -> tuple[SelfCheck, ...]:
+        return tuple(check for panel in self.panels for check in panel.site_checks())
 
     def thumbnail_peaks(self) -> tuple[float, ...]:
         return tuple(float(grid.peaks[np.isfinite(grid.peaks)].max(initial=0.0)) for grid in self.grids())
