@@ -9,9 +9,10 @@ import errno
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from attnscope.cli.terminal import say_error
 from attnscope.errors import UserError
 from attnscope.figures.file_names import checked_target, is_stream
 
@@ -187,3 +188,9 @@ def given_options(arguments: argparse.Namespace) -> frozenset[str]:
 def flag_of(name: str) -> str:
     """The option as people write it: `--width-mm`."""
     return "--" + name.replace("_", "-")
+
+
+def tell_unused(options: Iterable[str], why: str) -> None:
+    """Say on standard error that these options have no effect, and why."""
+    for option in sorted(options):
+        say_error(f"attnscope: {flag_of(option)} has no effect {why}.")

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from attnscope.cli.arguments import figure_file
-from attnscope.cli.figure_options import add_page_arguments, paper_of
+from attnscope.cli.arguments import figure_file, given_options, note_given, tell_unused
+from attnscope.cli.figure_options import PAGE, add_page_arguments, paper_of
 from attnscope.cli.inputs import add_device_argument, add_gate_argument, open_model, parse_gates
 from attnscope.cli.terminal import save_finished, say, say_json, say_saved
 from attnscope.counting import format_number
@@ -26,6 +26,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "ask",
         description="Ask a question about a model and a text. Without a name: list the questions.",
     )
+    note_given(parser)
     parser.add_argument("question", metavar="NAME", nargs="?", default="", help="the question's name")
     parser.add_argument(
         "model", metavar="MODEL", nargs="?", default="", help="a demo model's name, a model or run folder"
@@ -50,15 +51,20 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """List the questions or one's options; or ask, print, write."""
+    given = given_options(arguments)
     if not arguments.question:
+        tell_unused(given - {"json"}, "without the name of a question")
         _list(is_json=arguments.json)
         return 0
     question = question_named(arguments.question)
     if not arguments.model:
+        tell_unused(given - {"json"}, "without a model")
         _tell(question, is_json=arguments.json)
         return 0
     if arguments.text is None or not arguments.text.strip():
         raise UserError("There is no text to look at.", expected="at least one word after --text")
+    if arguments.output is None:
+        tell_unused(given.intersection(PAGE), "without --output")
     options: dict[str, Any] = dict(values_of(with_texts(question.options, arguments.set)))
     from attnscope.drawing import ask
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscope import boot
-from attnscope.cli.arguments import flag_of, given_options, note_given, real, whole
+from attnscope.cli.arguments import given_options, note_given, real, tell_unused, whole
 from attnscope.cli.figure_many import (
     add_batch_arguments,
     add_panel_arguments,
@@ -35,7 +35,7 @@ from attnscope.cli.inputs import (
     open_model,
     parse_stack,
 )
-from attnscope.cli.terminal import say_error, say_saved
+from attnscope.cli.terminal import say_saved
 from attnscope.errors import UserError
 from attnscope.records.sites import require_heads
 from attnscope.schemes import module_names
@@ -359,8 +359,7 @@ def _tell_unused(arguments: argparse.Namespace) -> None:
         views = [name for name, options in read.items() if option in options]
         if arguments.view not in views:
             meant = " and ".join(filter(None, (", ".join(views[:-1]), views[-1])))
-            told = f"{flag_of(option)} has no effect on the view {arguments.view}: it is for {meant}."
-            say_error(f"attnscope: {told}")
+            tell_unused([option], f"on the view {arguments.view}: it is for {meant}")
 
 
 def _of_encodings(view: "type[FigureSpec]") -> frozenset[str]:

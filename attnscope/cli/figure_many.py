@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, TypeVar
 from attnscope.cli.arguments import flag_of, given_options
 from attnscope.cli.figure_options import (
     LABELS,
+    PAGE,
     build_caption,
     build_figure,
     chosen_heads,
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from attnscope.models import Model
     from attnscope.trace import Trace
 
-_PAGE = ("size", "width_mm", "height_mm", "font_pt", "dpi", "title", "caption", "columns")
+_PAGE = (*PAGE, "columns")
 _LOOK = (
     "colour_map", "scale", "values", "turn", "label_every", "no_bar", "plain", "least_weight", "n_strongest",
     "badge", "no_special", "key_name", "query_name", "font",

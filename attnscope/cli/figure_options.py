@@ -31,8 +31,11 @@ ALSO = ("lines", "grid", "lines,grid")
 COLOURS = "viridis, cividis, magma, greys or diverging"
 
 
+PAGE = ("size", "width_mm", "height_mm", "font_pt", "dpi", "title", "caption")
+
+
 def add_page_arguments(parser: argparse.ArgumentParser) -> None:
-    """The page, its type and its words."""
+    """The page, its type and its words: `PAGE`."""
     parser.add_argument(
         "--size",
         choices=SIZES,

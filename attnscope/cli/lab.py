@@ -4,9 +4,9 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from attnscope import boot
-from attnscope.cli.arguments import figure_file
+from attnscope.cli.arguments import figure_file, given_options, note_given, tell_unused
 from attnscope.cli.ask import json_of_map
-from attnscope.cli.figure_options import add_page_arguments, paper_of
+from attnscope.cli.figure_options import PAGE, add_page_arguments, paper_of
 from attnscope.cli.terminal import JobProgress, save_finished, say, say_json, say_saved
 from attnscope.fields import fields_of, values_of, with_texts
 from attnscope.labs import GROUPS, LABS, Lab
@@ -22,13 +22,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         description="Small experiments with attention. Without a name they are listed; with one it says what "
         "follows from its settings.",
     )
+    note_given(parser)
     parser.add_argument("name", nargs="?", metavar="NAME", help="which lab, such as 'Scaling by √d'")
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        dest="settings",
         help="change a setting; repeat it for more. Without -o and --json the settings are listed",
     )
     parser.add_argument(
@@ -45,14 +45,18 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """List the labs, or work one out: tell it, write it."""
+    given = given_options(arguments)
     if arguments.name is None:
+        tell_unused(given - {"json"}, "without the name of a lab")
         _list(is_json=arguments.json)
         return 0
+    if arguments.out is None:
+        tell_unused(given.intersection(PAGE), "without --out")
     application = boot.offscreen_application() if arguments.out is not None else None
     from attnscope.lab_drawing import drawn_lab, work_out
 
     lab = drawn_lab(arguments.name)
-    choice = with_texts(lab.example, arguments.settings)
+    choice = with_texts(lab.example, arguments.set)
     progress = JobProgress()
     made = work_out(lab, choice, lambda n_done, n_total: progress.tell(lab.name, n_done, n_total))
     progress.end()

@@ -109,6 +109,32 @@ def test_that_what_cannot_be_asked_is_refused_in_one_line(
     assert why in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "without"),
+    [
+        (("ask",), "the name of a question"),
+        (("ask", "surprise"), "a model"),
+        (("ask", "residual-stream", "MODEL", *TEXT), "--output"),
+        (("lab",), "the name of a lab"),
+        (("lab", "Scaling by √d"), "--out"),
+        (("lab", "Scaling by √d", "-o", "FILE"), ""),
+    ],
+)
+def test_that_options_of_a_page_that_is_not_drawn_are_told(
+    arguments: tuple[str, ...],
+    without: str,
+    tiny_model: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stand_for = {"MODEL": tiny_model, "FILE": str(tmp_path / "x.csv")}
+    given = [stand_for.get(one, one) for one in arguments]
+    assert cli.main([*given, "--size", "double", "--dpi", "150"]) == 0
+    flags = ("--dpi", "--size") if without else ()
+    told = [f"attnscope: {flag} has no effect without {without}." for flag in flags]
+    assert [line for line in capsys.readouterr().err.splitlines() if "effect" in line] == told
+
+
 def test_that_the_help_has_it(letters: str) -> None:
     (page,) = (page for page in read_help(resources_folder() / "help") if page.name == "questions")
     assert "Letters" in page.headings
