@@ -476,8 +476,9 @@ class Vocabulary:
             if reading.text is None or (reading.is_part and self._notation.has_byte_entries and run):
                 run.append(reading.data)
                 continue
-            pieces.extend(split_pieces(run))
-            run = []
+            if run:
+                pieces.extend(split_pieces(run))
+                run = []
             pieces.append(self._piece(id, reading))
         return pieces + split_pieces(run)
 
