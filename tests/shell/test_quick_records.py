@@ -142,7 +142,8 @@ def test_that_two_threads_may_make_the_first_of_a_kind_at_once() -> None:
     with quick_records():
         kind = _made()["Open"]
     found_by_both = vars(kind)["__init__"]
-    first, second = kind(1), object.__new__(kind)
+    first = kind(1)
+    second: object = object.__new__(kind)
     found_by_both(second, 1)
     assert first == second
 
