@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from attnscope.boot import leave_sources_unread
 from attnscope.hub.shelf import shelf_entries
 
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
@@ -28,6 +29,7 @@ os.environ["PYTHONPATH"] = (
     )
 )
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # programs that tests start compile it once
+leave_sources_unread()
 os.fsync = lambda _descriptor: None  # nobody pulls the plug; programs that tests start wait for the disk
 
 _MOST_PROCESSES = 4
