@@ -263,6 +263,24 @@ def test_that_a_high_window_lists_the_steps_of_tours_and_the_labs(program, qtbot
     assert (window.view.page, window.pages.labs.shown) == ("labs", "Masks as structure")
 
 
+def test_that_in_three_columns_the_labs_stand_below_the_tours_and_not_at_the_end_of_the_others(
+    program, qtbot
+):
+    welcome = _learn(program).page.welcome
+    program.window.resize(2000, 1300)
+    card = welcome.lab_cards["Kernel regression"]
+    qtbot.waitUntil(card.isVisible, timeout=2000)
+
+    def place(widget):
+        return widget.mapTo(welcome.widget(), widget.rect().topLeft())
+
+    tours, examples = [list(cards.values()) for cards in (welcome.tour_cards, welcome.example_cards)]
+    qtbot.waitUntil(lambda: place(card).y() > place(tours[-1]).y(), timeout=2000)
+    assert place(card).x() == place(tours[0]).x()
+    assert all(place(lab).x() < place(examples[0]).x() for lab in welcome.lab_cards.values())
+    assert welcome.verticalScrollBar().maximum() < 120
+
+
 def test_that_beside_a_drawer_cards_stand_in_one_column_and_a_tab_tells_its_own_width(program):
     program.window.resize(1000, 640)
     welcome = _learn(program).page.welcome

@@ -172,6 +172,7 @@ _TWO_PX = 690
 """The width below which cards in two columns would be cut off."""
 _AROUND_PX, _LABS_PX = 170, 880
 """The height of what stands above the tours and below them; from which the labs are listed too."""
+_LAB_COLUMNS = 3
 _STEPS_PX = {1: 270, 2: 160}
 """The height of a tour's card with its steps in so many columns."""
 LESSONS = {
@@ -300,16 +301,15 @@ class WelcomePanel(QScrollArea):
         self._n_columns, self._has_labs = n_columns, has_labs
         for part in (self._title, self._hint, self._tour_box, self._right, self._last, self._labs):
             self._grid.removeWidget(part)
+        self._tour_grid.removeWidget(self._labs)
         self._grid.addWidget(self._title, 0, 0, 1, n_columns)
         self._grid.addWidget(self._hint, 1, 0, 1, n_columns)
         is_apart, is_single, is_double = n_columns > 3 and not has_labs, n_columns == 1, n_columns == 2
         self._labs.setVisible(has_labs)
         if has_labs and n_columns > 3:
             self._grid.addWidget(self._labs, 2, n_tours + 1, 3, 1)
-        elif has_labs:
-            self._grid.addWidget(self._labs, 4, n_tours)
         if has_labs:
-            self._place_labs(1 if n_columns > 3 else 2)
+            self._place_labs(1 if n_columns > 3 else _LAB_COLUMNS)
         is_short = is_apart or is_single or is_double
         self._grid.addWidget(self._tour_box, 2, 0, 1 if is_short else 3, n_tours)
         beside = 0 if is_single else n_tours
@@ -325,6 +325,8 @@ class WelcomePanel(QScrollArea):
             self._tour_grid.addWidget(card, 1 + k % n_rows, k // n_rows)
         for k in range(2):
             self._tour_grid.setColumnStretch(k, int(k < n_tours))
+        if has_labs and n_columns == 3:
+            self._tour_grid.addWidget(self._labs, n_rows + 1, 0, 1, n_tours)
         self._tour_grid.setRowStretch(len(cards) + 1, 1)
         self._order()
         self._fit()
@@ -334,7 +336,8 @@ class WelcomePanel(QScrollArea):
         of_last = (self.lesson_cards, self.recent_cards)
         is_double = self._n_columns == 2  # what is under the tours comes before what is beside them
         beside = (*of_last, self.example_cards) if is_double else (self.example_cards, *of_last)
-        groups = (self.tour_cards, *beside, self.lab_cards)
+        after = (self.lab_cards, *beside) if self._n_columns == 3 else (*beside, self.lab_cards)
+        groups = (self.tour_cards, *after)
         cards = [card for group in groups for card in group.values() if card.window() is self.window()]
         for before, after in pairwise(cards):
             self.setTabOrder(before, after)
@@ -383,7 +386,7 @@ class WelcomePanel(QScrollArea):
         grid = self._lab_grid
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setSpacing(4)
-        grid.addWidget(_section("Labs"), 0, 0, 1, 2)
+        grid.addWidget(_section("Labs"), 0, 0, 1, _LAB_COLUMNS)
         for entry in labs.LABS.values():
             card = CardButton(entry.name, entry.shows)
             card.setToolTip(plain_tooltip(entry.shows))
@@ -391,13 +394,13 @@ class WelcomePanel(QScrollArea):
             self.lab_cards[entry.name] = card
 
     def _place_labs(self, n_columns: int) -> None:
-        """The labs in one column with what they show, or in two without."""
+        """The labs in one column with what they show, or in several without."""
         cards = list(self.lab_cards.values())
         n_rows = -(-len(cards) // n_columns)
         for k, card in enumerate(cards):
             self._lab_grid.addWidget(card, 1 + k % n_rows, k // n_rows)
             card.detail.setVisible(n_columns == 1)
-        for k in range(2):
+        for k in range(_LAB_COLUMNS):
             self._lab_grid.setColumnStretch(k, int(k < n_columns))
         self._lab_grid.setRowStretch(len(cards) + 1, 1)
 
