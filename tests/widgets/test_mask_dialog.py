@@ -161,9 +161,11 @@ def test_that_the_editor_undoes_and_redoes_what_the_window_does(qtbot):
     assert not dialog.state.cells[0, 0]
 
 
-def test_that_the_editor_shows_the_heads_that_its_mask_is_for(qtbot):
+@pytest.mark.parametrize("chosen", [None, "decoder"])
+def test_that_the_editor_shows_the_heads_that_its_mask_is_for_and_then_those_that_were_left(qtbot, chosen):
     desk = Desk().open()
-    desk.session.select_stack("cross")
+    left = (ref(0, 0, "cross"), ref(1, 1, "cross"))
+    desk.session.select_heads(left)
     desk.answer()
     window = MainWindow(states_of(desk.session, worker=desk.posted.append), Settings())
     qtbot.addWidget(window)
@@ -171,5 +173,8 @@ def test_that_the_editor_shows_the_heads_that_its_mask_is_for(qtbot):
     dialog = dialog_of(window, MaskDialog)
     assert desk.session.stack == dialog.state.stack == "encoder"
     assert "encoder" in desk.session.notices.shown.message
+    if chosen:
+        desk.session.select_stack(chosen)
     dialog.close()
     qtbot.waitUntil(lambda: dialog_of(window, MaskDialog) is None)
+    assert desk.session.selection == left if chosen is None else desk.session.stack == chosen

@@ -22,7 +22,7 @@ from attnscope.records.interventions import (
     edges_from_text,
     mask_of,
 )
-from attnscope.records.sites import Stack
+from attnscope.records.sites import HeadRef, Stack
 from attnscope.records.tokens import Token
 from attnscope.viewmodels.session.changes import (
     mask_in,
@@ -326,9 +326,11 @@ class MaskState:
         self.edges = EdgeLists(session, lambda: self.tokens, self._use_edges, self._tell)
         self.brush = Brush(session, self)
         self._own: Cells = _UNKNOWN
+        self._left: tuple[HeadRef, ...] = ()
+        self._shown: tuple[HeadRef, ...] = ()
         told = session.changed
         self._followed: tuple[tuple[SignalInstance, Callable[[], None]], ...] = (
-            (told.model, self._on_text),
+            (told.model, self._on_model),
             (told.text, self._on_text),
             (told.traced, self._on_traced),
             (told.edges, self.edges.take_file),
@@ -340,8 +342,19 @@ class MaskState:
             signal.connect(react, max_args=0)
         self._learn_own()
 
+    def show_stack(self) -> None:
+        """Show heads of the stack that the mask is for, until the editor is closed."""
+        session, stack = self._session, self.stack
+        if stack is not None and stack != session.stack:
+            session.notices.say(f"Masks are drawn for the {stack}: its heads are shown now.")
+            self._left = session.selection
+            session.select_stack(stack)
+            self._shown = session.selection
+
     def close(self) -> None:
-        """Follow the session no longer."""
+        """Follow the session no longer; where no other head was chosen, show those that were left."""
+        if self._left and self._session.selection == self._shown:
+            self._session.select_heads(self._left)
         for signal, react in self._followed:
             signal.disconnect(react, missing_ok=True)
 
@@ -486,6 +499,10 @@ class MaskState:
         levels = np.concatenate([grid.levels for grid in grids]) > 0
         if (levels == levels[0]).all():
             self._own = np.tril(levels[0]) if self.is_causal else levels[0]
+
+    def _on_model(self) -> None:
+        self._left = ()
+        self._on_text()
 
     def _on_text(self) -> None:
         self.edges.error, self._own = "", _UNKNOWN

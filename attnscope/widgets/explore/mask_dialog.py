@@ -35,7 +35,6 @@ from PySide6.QtWidgets import (
 )
 
 from attnscope.figures.style import SMALL_PX, drawn_piece, font, isolated, plain_text, text_width, type_px
-from attnscope.viewmodels.session.changes import stack_to_mask
 from attnscope.viewmodels.session.masking import GRAPHS, PRESETS, Cell, Graph, MaskState, Preset, graph_text
 from attnscope.viewmodels.session.state import Session
 from attnscope.widgets.dialogs import open_one
@@ -465,11 +464,9 @@ def _scope_words(state: MaskState) -> str:
 
 def open_mask_editor(session: Session, window: QWidget) -> None:
     """Show the editor, one over a window, and the heads of the stack that its mask is for."""
-    stack = stack_to_mask(session.model)
-    if stack is not None and stack != session.stack:
-        session.notices.say(f"Masks are drawn for the {stack}: its heads are shown now.")
-        session.select_stack(stack)
-    open_one(window, MaskDialog, lambda: MaskDialog(session, window)).grid.setFocus()
+    dialog = open_one(window, MaskDialog, lambda: MaskDialog(session, window))
+    dialog.state.show_stack()
+    dialog.grid.setFocus()
 
 
 def _swatch(state: str) -> QFrame:
