@@ -1,11 +1,12 @@
 """The panel across layers: choose a token, read numbers and definitions."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from graph_samples import graph
-from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtCore import QPoint, QPointF, QRect, Qt
 from pytestqt.qtbot import QtBot
 from session_samples import Desk, states_of
 
@@ -140,6 +141,32 @@ def test_that_the_graph_asks_when_it_is_shown_and_is_walked_with_the_arrow_keys(
         assert not view.grab().isNull()
     panel.show_mode("table")
     assert not panel.export_button.isEnabled()
+
+
+def test_that_the_rows_of_a_deep_graph_keep_their_names_wherever_it_is_scrolled(qtbot: QtBot) -> None:
+    desk = Desk().open()
+    asked: list[Any] = []
+    panel, states = made(desk, [], asked)
+    qtbot.addWidget(panel)
+    panel.resize(280, 420)
+    panel.show_mode("graph")
+    panel.show()
+    few = graph()
+    levels = (*few.levels, *(f"decoder {k}" for k in range(2, 40)))
+    output = replace(few.nodes[0], level=len(levels) - 1)
+    deep = replace(few, levels=levels, nodes=(output, *few.nodes[1:]))
+    states.graph.handle(GraphShown(number=asked[0].number, position=0, graph=deep))
+    view, area = panel.graph.view, panel.graph.area
+    layout = view.layout_now()
+    assert layout is not None
+    rows = QRect(0, 40, round(layout.label_right), area.viewport().height() - 40)  # below the levels
+    bar = area.horizontalScrollBar()
+    qtbot.waitUntil(lambda: bar.value() > 0)  # at the output
+    seen = []
+    for place in (0, 1, 50, bar.maximum()):
+        bar.setValue(place)
+        seen.append(area.viewport().grab(rows).toImage())
+    assert all(picture == seen[0] for picture in seen)
 
 
 def test_that_the_table_asks_for_nothing_while_the_graph_is_shown(qtbot: QtBot) -> None:

@@ -227,11 +227,14 @@ def paint_graph_field(
     *,
     palette: Palette,
     is_quiet: bool = False,
+    names_rows: bool = True,
 ) -> None:
     """Names, lines and circles, the output with a ring; quiet, as they stand behind a marked circle."""
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    _paint_names(painter, layout, palette)
+    _paint_levels(painter, layout, palette)
+    if names_rows:
+        paint_row_names(painter, layout, palette)
     _paint_lines(
         painter, layout, graph, range(len(graph.edges)), palette, _FAINT / _FAINTEST_EDGE if is_quiet else 1.0
     )
@@ -288,14 +291,18 @@ def _paint_ring(painter: QPainter, layout: GraphLayout, node: int, palette: Pale
     painter.drawEllipse(layout.nodes[node], radius, radius)
 
 
-def _paint_names(painter: QPainter, layout: GraphLayout, palette: Palette) -> None:
-    """Levels above the columns, tokens left of the rows."""
+def _paint_levels(painter: QPainter, layout: GraphLayout, palette: Palette) -> None:
+    """Levels above the columns."""
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
-    height = type_px(ROW_PX)
     for column in layout.columns:
         place = QRectF(column.x - 40.0, layout.top, 80.0, type_px(HEAD_PX))
         painter.drawText(place, Qt.AlignmentFlag.AlignCenter, column.name)
+
+
+def paint_row_names(painter: QPainter, layout: GraphLayout, palette: Palette) -> None:
+    """Tokens left of the rows, and titles above those of a text."""
+    height = type_px(ROW_PX)
     for row in layout.rows:
         is_title = row.token is None
         face = font(SMALL_PX) if row.token is None else label_font(row.token)

@@ -12,6 +12,7 @@ from PySide6.QtGui import (
     QHideEvent,
     QKeyEvent,
     QMouseEvent,
+    QMoveEvent,
     QPainter,
     QPaintEvent,
     QPixmap,
@@ -33,6 +34,7 @@ from attnscope.figures.views.graph import (
     natural_graph_height,
     paint_graph_field,
     paint_marked,
+    paint_row_names,
 )
 from attnscope.figures.views.lab import LabFigure
 from attnscope.figures.words_and_numbers import caption_of
@@ -75,7 +77,7 @@ from attnscope.widgets.token_chips import OutputStrip
 
 # Attention as a graph: the picture, walked with the arrow keys.
 
-_LABEL_PX, _LEAST_STEP_PX, _FOOT_PX = 64.0, 14.0, 6.0
+_LABEL_PX, _LEAST_STEP_PX, _FOOT_PX = 64.0, 11.0, 6.0
 
 
 class GraphView(Telling, Dressed):
@@ -142,8 +144,24 @@ class GraphView(Telling, Dressed):
             painter.drawPixmap(event.rect().topLeft(), behind)
             if self._marked is not None:
                 paint_marked(painter, layout, self.graph, self._marked, palette=self.theme)
+            if self.x() < 0:
+                self._paint_names_beside(painter, layout)
             if self.hasFocus():
                 paint_focus(painter, self.rect(), self.theme)
+
+    def moveEvent(self, event: QMoveEvent) -> None:
+        """Scrolled sideways: names stay where they can be read."""
+        super().moveEvent(event)
+        if event.pos().x() != event.oldPos().x():
+            self.update()
+
+    def _paint_names_beside(self, painter: QPainter, layout: GraphLayout) -> None:
+        """The names of the rows at the left edge of what is seen."""
+        painter.save()
+        painter.translate(-self.x(), 0.0)
+        painter.fillRect(QRectF(0.0, 0.0, layout.label_right + 2.0, self.height()), QColor(self.theme.panel))
+        paint_row_names(painter, layout, self.theme)
+        painter.restore()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Mark the circle under the cursor."""
@@ -182,7 +200,9 @@ class GraphView(Telling, Dressed):
         picture.fill(QColor(self.theme.panel))
         with QPainter(picture) as painter:
             painter.translate(-part.topLeft())
-            paint_graph_field(painter, layout, graph, palette=self.theme, is_quiet=is_quiet)
+            paint_graph_field(
+                painter, layout, graph, palette=self.theme, is_quiet=is_quiet, names_rows=self.x() >= 0
+            )
         if part.contains(self.visibleRegion().boundingRect()):
             self._painted[is_quiet] = self.size(), part, picture
         return picture
