@@ -327,10 +327,11 @@ class MaskState:
         self.brush = Brush(session, self)
         self._own: Cells = _UNKNOWN
         self._left: tuple[HeadRef, ...] = ()
-        self._shown: tuple[HeadRef, ...] = ()
+        self._shown: tuple[object, tuple[HeadRef, ...]] = ((), ())
+        """The model and the heads of it that were shown in their place."""
         told = session.changed
         self._followed: tuple[tuple[SignalInstance, Callable[[], None]], ...] = (
-            (told.model, self._on_model),
+            (told.model, self._on_text),
             (told.text, self._on_text),
             (told.traced, self._on_traced),
             (told.edges, self.edges.take_file),
@@ -349,12 +350,13 @@ class MaskState:
             session.notices.say(f"Masks are drawn for the {stack}: its heads are shown now.")
             self._left = session.selection
             session.select_stack(stack)
-            self._shown = session.selection
+            self._shown = session.model, session.selection
 
     def close(self) -> None:
         """Follow the session no longer; where no other head was chosen, show those that were left."""
-        if self._left and self._session.selection == self._shown:
-            self._session.select_heads(self._left)
+        session = self._session
+        if self._left and (session.model, session.selection) == self._shown:
+            session.select_heads(self._left)
         for signal, react in self._followed:
             signal.disconnect(react, missing_ok=True)
 
@@ -499,10 +501,6 @@ class MaskState:
         levels = np.concatenate([grid.levels for grid in grids]) > 0
         if (levels == levels[0]).all():
             self._own = np.tril(levels[0]) if self.is_causal else levels[0]
-
-    def _on_model(self) -> None:
-        self._left = ()
-        self._on_text()
 
     def _on_text(self) -> None:
         self.edges.error, self._own = "", _UNKNOWN
