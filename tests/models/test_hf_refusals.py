@@ -152,6 +152,25 @@ def test_that_a_refusal_names_the_true_reason(build, reason: str, tmp_path: Path
         load(folder, "cpu")
 
 
+def test_that_a_value_of_the_wrong_kind_is_named_with_what_is_expected(tmp_path: Path) -> None:
+    folder = folder_of(lambda: (hf.BertModel(hf.BertConfig(**WORDS)), bert_tokenizer()), tmp_path / "m")
+    whole = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    for key, value, found, expected in (
+        ("type_vocab_size", 2.5, "2.5", "a whole number"),
+        ("layer_norm_eps", "1e-12", '"1e-12"', "a number with a decimal point"),
+        ("hidden_dropout_prob", {"p": "x" * 60}, '{"p": "' + "x" * 32 + "…", "a number"),
+        ("pad_token_id", "zero", '"zero"', "a whole number or null"),
+        ("tie_word_embeddings", "yes", '"yes"', "true or false"),
+        ("hidden_act", "gelu_x", '"gelu_x"', "a name that the installed transformers library knows"),
+    ):
+        change_config(folder, **whole | {key: value})
+        with pytest.raises(LoadError) as refused:
+            load(folder, "cpu")
+        assert refused.value.happened == f"{folder / 'config.json'} cannot be used: {key} is {found}."
+        assert refused.value.expected == expected
+        assert "config.json" in refused.value.action
+
+
 def _xlm(**choices):
     config = hf.XLMConfig(
         vocab_size=120, emb_dim=16, n_layers=2, n_heads=2, max_position_embeddings=64, **choices

@@ -20,8 +20,10 @@ What a model of the library is for, from the class its config.json names; and wh
 | headless       | everything else that is a text model      | nothing                                   |
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -207,6 +209,64 @@ def _check_heads(values: dict[str, Any], where: str) -> None:
             f"a width of {width} cannot be shared by {plural(n_heads, 'head')}",
             expected="a multiple of the heads",
         )
+
+
+_CHECKED = re.compile(r"Field '([^'[.]+).*?(?: expected (?:an? )?(.+?), got |any type in (.+?)\. Errors:)")
+"""How the library says that a value is not of its type (`huggingface_hub.dataclasses`, 1.33)."""
+_TYPE = re.compile(r"\b(int|float|str|bool|list|tuple|dict|NoneType)\b(?:\[[^\]]*\])?")
+_TYPES = {
+    "int": "a whole number",
+    "float": "a number with a decimal point",
+    "str": "a text",
+    "bool": "true or false",
+    "list": "a list",
+    "tuple": "a list",
+    "dict": "an object",
+    "NoneType": "null",
+}
+
+
+@contextmanager
+def naming_keys(values: dict[str, Any], folder: Path) -> Iterator[None]:
+    """Say in words which value of a configuration the library refuses inside, where it says that."""
+    try:
+        yield
+    except Exception as error:
+        refusal = _refusal_of(error, values, str(folder / CONFIG))
+        if refusal is None:
+            raise
+        raise refusal from error
+
+
+def _refusal_of(error: Exception, values: dict[str, Any], where: str) -> LoadError | None:
+    told, checked = str(error), _CHECKED.search(str(error))
+    parts = [(key, value, name) for part, name in _parts(values, where) for key, value in part.items()]
+    if checked is not None:
+        parts = [one for one in parts if one[0] == checked[1]]
+        parts = [one for one in parts if repr(one[1]) in told] or parts
+        expected = _type_words(checked[2] or checked[3])
+    elif isinstance(error, KeyError):  # of a table of the library, such as that of activations
+        parts = [one for one in parts if isinstance(one[1], str) and one[1] in error.args]
+        expected = "a name that the installed transformers library knows"
+    else:
+        return None
+    return next(
+        (_refuse(name, f"{key} is {_found(value)}", expected=expected) for key, value, name in parts), None
+    )
+
+
+def _type_words(text: str) -> str:
+    """Types as the library writes them, in words: `float`, or `<class 'int'>, <class 'NoneType'>`."""
+    types = dict.fromkeys(_TYPE.findall(text))
+    words = [_TYPES[one] for one in types]
+    if {"int", "float"} <= types.keys():
+        words = ["a number", *(_TYPES[one] for one in types if one not in ("int", "float"))]
+    return " or ".join(dict.fromkeys(words)) or text[:200]
+
+
+def _found(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else f"{text[:39]}…"
 
 
 def _refuse(where: str, reason: str, *, expected: str) -> LoadError:

@@ -33,6 +33,7 @@ from attnscope.models.huggingface.config import (
     column_labels,
     licence_of,
     most_tokens,
+    naming_keys,
     read_config,
     read_special_ids,
     samples_of,
@@ -234,7 +235,10 @@ class ModelOnPaper:
 def plan_model(library: Any, checked: CheckedConfig, task: ModelTask, where: Path) -> ModelOnPaper:
     """Build the model of a configuration without memory; raises LoadError when that is impossible."""
     name = checked.model_type
-    with library_faults(f"The configuration of {where} cannot be used", kind="config", action=_ACTION):
+    with (
+        library_faults(f"The configuration of {where} cannot be used", kind="config", action=_ACTION),
+        naming_keys(checked.values, where),
+    ):
         auto = importlib.import_module("transformers.models.auto.configuration_auto")
         config = auto.CONFIG_MAPPING[name].from_dict(dict(checked.values))
         if task.part:
