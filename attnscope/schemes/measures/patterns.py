@@ -4,7 +4,8 @@
     abs   1 − n · mean|a − P|: how near the map is to one with all weight there
 
 P is 1 on the previous token; on earlier tokens equal to the query ("duplicate"); or on tokens that followed
-one ("induction"). |a − P| = a + P − 2aP for P in {0, 1} and a in 0…1, so that Σ(a∘P), ΣP and Σa are enough.
+one ("induction"). Tokens are equal where the model reads the same id, as it does for all unknown words.
+|a − P| = a + P − 2aP for P in {0, 1} and a in 0…1, so that Σ(a∘P), ΣP and Σa are enough.
 """
 
 import math
@@ -91,7 +92,7 @@ class DuplicateShare(_OnRepeats, _Share):
     pattern = 0
     definition = (
         "How much of all weight lies on earlier tokens equal to the query: Σ(a∘P)/Σa with P on these; texts"
-        " that have any. (Nanda & Bloom 2022)"
+        " that have any; unknown words count as equal. (Nanda & Bloom 2022)"
     )
 
 
@@ -103,7 +104,7 @@ class InductionShare(_OnRepeats, _Share):
     pattern = 1
     definition = (
         "How much of all weight lies on tokens that followed an earlier token equal to the query: Σ(a∘P)/Σa"
-        " with P on these; texts that have any. (Nanda & Bloom 2022)"
+        " with P on these; texts that have any; unknown words count as equal. (Nanda & Bloom 2022)"
     )
 
 
@@ -133,7 +134,7 @@ class DuplicateNearness(_OnRepeats, _Nearness):
     pattern = 0
     definition = (
         "How near the map is to one with all weight on earlier tokens equal to the query: 1 − n·mean|a − P|"
-        " with P on these; texts that have any. (Nanda & Bloom 2022)"
+        " with P on these; texts that have any; unknown words count as equal. (Nanda & Bloom 2022)"
     )
 
 
@@ -144,5 +145,6 @@ class InductionNearness(_OnRepeats, _Nearness):
     pattern = 1
     definition = (
         "How near the map is to one with all weight on tokens that followed an earlier token equal to the"
-        " query: 1 − n·mean|a − P| with P on these; texts that have any. (Nanda & Bloom 2022)"
+        " query: 1 − n·mean|a − P| with P on these; texts that have any; unknown words count as equal."
+        " (Nanda & Bloom 2022)"
     )
