@@ -110,10 +110,10 @@ def curves_figure(
     """The curves of a run folder, or of all runs in a folder: loss, learning rate, gradient norm, speed.
 
     `smoothing`, from 0 (none) to below 1, is of the training loss; `is_log` makes the loss axis logarithmic.
-    `charts` are some of loss, rate, norm, speed, heads and pairs (empty: all that have data). With
-    `over_seeds`, runs that differ only in the seed are drawn as their mean held-out loss, with paler curves
-    one standard deviation above and below. `has_caption` names the run and its last step. The page is as in
-    `attnscope.figure`.
+    `charts` are some of loss, rate, norm, speed, accuracy, heads, spans, pairs and sizes (empty: all that
+    have data). With `over_seeds`, runs that differ only in the seed are drawn as their mean held-out loss,
+    with paler curves one standard deviation above and below. `has_caption` names the run and its last step.
+    The page is as in `attnscope.figure`.
     Raises UserError for a folder without a run that has completed a step.
     """
     if isinstance(smoothing, bool) or not 0.0 <= smoothing < 1.0:

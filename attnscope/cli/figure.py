@@ -326,7 +326,8 @@ def _add_view_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--charts",
         default="",
-        help="for curves: some of loss, rate, norm, speed, heads, pairs (default: all that have data)",
+        help="for curves: some of loss, rate, norm, speed, accuracy, heads, spans, pairs, sizes (default: "
+        "all that have data)",
     )
     parser.add_argument(
         "--over-seeds",

@@ -70,7 +70,7 @@ def mask_changes(
         return ()
     if path is not None and rows is not None:
         raise UserError("There are two masks.", expected="one", action="Give --mask or --mask-rows.")
-    from attnscope.records.interventions import mask_of, maskable_stack
+    from attnscope.records.interventions import UseMask, maskable_stack
 
     stack = maskable_stack(model.sites)
     if stack is None:
@@ -81,7 +81,7 @@ def mask_changes(
         )
     source = model.encode(text, target, past_trained=past_trained).source
     cells = _cells_of_file(arguments, source.tokens) if path is not None else _cells_of_rows(str(rows))
-    mask = mask_of(cells, stack, f"of {path.name}" if path is not None else "by rows")
+    mask = UseMask.of_cells(stack, cells, f"of {path.name}" if path is not None else "by rows")
     _tell_blind(mask, [token.piece for token in source.tokens])
     if path is not None and not arguments.mask_symmetric:
         _tell_ahead(mask)

@@ -138,7 +138,7 @@ class _Sweep:
         self, arguments: argparse.Namespace, overrides: Mapping[str, str], runs: Sequence["SweepRun"]
     ) -> None:
         self._arguments, self._overrides, self._out = arguments, overrides, Path(arguments.out)
-        self._places = {run.name: f"[{i + 1}/{len(runs)}] {run.name}" for i, run in enumerate(runs)}
+        self._places = {run.name: k for k, run in enumerate(runs, start=1)}
         self._recipes = _checked_recipes(arguments, overrides, runs)
         self._is_stopping = False
         self._signals = TrainingSignals(lambda _number: self.stop())
@@ -226,7 +226,10 @@ class _Sweep:
             train(run, until)
         except UserError as error:  # the others may still be trained
             self._failed.append(f"{run.name}: {error}")
-            say_error(f"{self._places[run.name]}: {error}")
+            say_error(f"{self._name_of(run)}: {error}")
+
+    def _name_of(self, run: "SweepRun") -> str:
+        return f"[{self._places[run.name]}/{len(self._places)}] {run.name}"
 
     def _train_here(self, run: "SweepRun", until: int | None) -> None:
         from attnscope.training.loop import TrainingRun
@@ -289,12 +292,24 @@ class _Sweep:
             raise UserError(str(values["note"]))
 
     def _tell(self, run: "SweepRun", event: str, values: Mapping[str, object]) -> None:
+        from attnscope.records.runs import SweepStep
+
         place, recipe = self._places[run.name], self._recipes[run.name]
         if event == "Evaluated":
-            told = f"validation {values['loss']:.4f} {loss_unit([recipe.objective.kind])}"
-            self._say(f"{place}: step {values['step']:,} of {recipe.training.n_steps:,}, {told}")
+            step = SweepStep(
+                place=place,
+                n_runs=len(self._places),
+                name=run.name,
+                step=int(str(values["step"])),
+                n_steps=recipe.training.n_steps,
+                loss=float(str(values["loss"])),
+                unit=loss_unit([recipe.objective.kind]),
+            )
+            self._say(str(step))
         if event == "Finished" and values["reason"] not in _ENDS:
-            self._say(f"{place}: {values['reason']} at step {values['step']:,}. {values['note']}")
+            self._say(
+                f"{self._name_of(run)}: {values['reason']} at step {values['step']:,}. {values['note']}"
+            )
 
     def _say(self, text: str) -> None:
         try:

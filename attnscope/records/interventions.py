@@ -4,7 +4,7 @@ which say which tokens see which in one stack, and the edge lists that hold them
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,8 @@ DRAWN = "drawn by hand"
 class UseMask:
     """A stack's self-attention reads its tokens under this mask instead of its own.
 
-    `bits` are the cells of its `n_tokens` rows one after another, eight to a byte; `name` says where they
-    come from.
+    `bits` are the cells of its `n_tokens` rows one after another, eight to a byte; `of_cells` and `of_rows`
+    make them. `name` says where they come from.
     """
 
     stack: Stack
@@ -43,6 +43,29 @@ class UseMask:
             raise ValueError(f"no mask of {self.n_tokens} tokens for {str(self.stack)[:20]}")
         if len(self.bits) != -(-(self.n_tokens**2) // 8):
             raise ValueError(f"{len(self.bits)} bytes are not a mask of {self.n_tokens} tokens")
+
+    @classmethod
+    def of_cells(cls, stack: Stack, cells: Cells, name: str = DRAWN) -> "UseMask":
+        """The mask of a square of cells, bool [n_tokens, n_tokens]: which query sees which key.
+
+        Raises UserError for a size that cannot be drawn.
+        """
+        n_queries, n_keys = cells.shape
+        if n_queries != n_keys or not 1 <= n_keys <= MAX_MASK_TOKENS:
+            raise UserError(
+                f"A mask of {n_queries:,} queries and {n_keys:,} keys cannot be drawn.",
+                expected=f"as many queries as keys, at most {MAX_MASK_TOKENS}",
+                action="Use a shorter text.",
+            )
+        return cls(stack=stack, n_tokens=n_keys, bits=np.packbits(cells.ravel()).tobytes(), name=name)
+
+    @classmethod
+    def of_rows(cls, stack: Stack, rows: Sequence[str], name: str = DRAWN) -> "UseMask":
+        """The mask of a text for each query that lists the keys it sees, such as `0-3 5`.
+
+        Raises ValueError naming the row that is not understood.
+        """
+        return cls.of_cells(stack, cells_from_rows(rows), name)
 
     @property
     def head(self) -> HeadRef:
@@ -80,18 +103,6 @@ class UseMask:
     def sentence(self) -> str:
         """What it does, for people."""
         return f"{self.stack} mask {self.name}: {self.seen_sentence}"
-
-
-def mask_of(cells: Cells, stack: Stack, name: str = DRAWN) -> UseMask:
-    """The mask of a square of cells; raises UserError for a size that cannot be drawn."""
-    n_queries, n_keys = cells.shape
-    if n_queries != n_keys or not 1 <= n_keys <= MAX_MASK_TOKENS:
-        raise UserError(
-            f"A mask of {n_queries:,} queries and {n_keys:,} keys cannot be drawn.",
-            expected=f"as many queries as keys, at most {MAX_MASK_TOKENS}",
-            action="Use a shorter text.",
-        )
-    return UseMask(stack=stack, n_tokens=n_keys, bits=np.packbits(cells.ravel()).tobytes(), name=name)
 
 
 def blind_rows(cells: Cells, *, is_causal: bool) -> tuple[int, ...]:
@@ -357,6 +368,19 @@ def _with_heads(one: Intervention, sites: tuple[Site, ...]) -> Intervention:
     )
 
 
+def as_python(intervention: Intervention) -> str:
+    """An intervention as it is written in a script that has `import attnscope as at`."""
+    if isinstance(intervention, UseMask):
+        rows = list(rows_as_text(intervention.cells))
+        return f"at.UseMask.of_rows({intervention.stack!r}, {rows}, {intervention.name!r})"
+    given = ((field.name, getattr(intervention, field.name)) for field in fields(intervention))
+    said = [
+        f"{name}={(one.stack, one.layer, one.head) if isinstance(one, HeadRef) else one!r}"
+        for name, one in given
+    ]
+    return f"at.{type(intervention).__name__}({', '.join(said)})"
+
+
 def interventions_as_json(interventions: Interventions) -> list[dict[str, object]]:
     """Every intervention as JSON can hold it."""
     names = {kind: name for name, kind in _KINDS.items()}
@@ -380,7 +404,7 @@ def _as_written(mask: UseMask) -> _WrittenMask:
 
 
 def _as_read(mask: _WrittenMask) -> UseMask:
-    return mask_of(cells_from_rows(mask.rows), mask.head.stack, mask.name[:200])
+    return UseMask.of_rows(mask.head.stack, mask.rows, mask.name[:200])
 
 
 HEAD_ROWS = {

@@ -379,6 +379,44 @@ class SweepRun:
     overrides: tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepStep:
+    """How far one run of a sweep has come, with its held-out loss: a line of the log, and read from it."""
+
+    place: int
+    n_runs: int
+    name: str
+    step: int
+    n_steps: int
+    loss: float
+    unit: str = ""
+
+    def __str__(self) -> str:
+        return f"[{self.place}/{self.n_runs}] {self.name}: {self.words} {self.unit}".rstrip()
+
+    @property
+    def words(self) -> str:
+        """The step and the loss."""
+        return f"step {self.step:,} of {self.n_steps:,}, validation {self.loss:.4f}"
+
+    @classmethod
+    def read(cls, line: str) -> "SweepStep | None":
+        """What a line of the log says; None for any other line."""
+        found = _SWEEP_STEP.match(line)
+        if found is None:
+            return None
+        place, n_runs, step, n_steps = (int(found[k].replace(",", "")) for k in (1, 2, 4, 5))
+        loss, unit = float(found[6]), found[7] or ""
+        return cls(
+            place=place, n_runs=n_runs, name=found[3], step=step, n_steps=n_steps, loss=loss, unit=unit
+        )
+
+
+_SWEEP_STEP = re.compile(
+    r"\[(\d+)/(\d+)\] (.*): step ([\d,]+) of ([\d,]+), validation (nan|-?inf|-?[\d.]+)(?: (.+))?$"
+)
+
+
 def parse_axes(texts: Iterable[str], seeds: str = "") -> dict[str, tuple[str, ...]]:
     """`key=v1,v2` texts as the values of each key; raises RecipeError for what is no list of values."""
     axes: dict[str, tuple[str, ...]] = {}

@@ -11,7 +11,7 @@ from tiny_models import FORMS, SENTENCE, target_of, tiny_model
 from attnscope.errors import UserError
 from attnscope.models import load
 from attnscope.nn import Dense, MaskRule, RemovedCells, with_drawn_mask
-from attnscope.records import mask_of, maskable_stack
+from attnscope.records import UseMask, maskable_stack
 from attnscope.trace import load_trace
 
 STACK = {"decoder": "decoder", "encoder": "encoder", "encoder-decoder": "encoder"}
@@ -22,7 +22,7 @@ def drawn(model, form):
     n = len(model.encode(SENTENCE, target_of(form)).source)
     cells = np.array([[(3 * i + 5 * j) % 4 < 2 or i == j for j in range(n)] for i in range(n)])
     cells[3] = False
-    return cells, mask_of(cells, STACK[form])
+    return cells, UseMask.of_cells(STACK[form], cells)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -102,7 +102,7 @@ def test_that_a_trace_under_a_mask_survives_its_file(tmp_path):
 def test_that_a_mask_for_another_text_is_refused_by_its_size():
     model = tiny_model("encoder")
     with pytest.raises(UserError, match="The mask is for 3 tokens"):
-        model.trace(SENTENCE, interventions=(mask_of(np.ones((3, 3), bool), "encoder"),))
+        model.trace(SENTENCE, interventions=(UseMask.of_cells("encoder", np.ones((3, 3), bool)),))
 
 
 @pytest.mark.slow
@@ -115,7 +115,7 @@ def test_that_models_of_the_library_are_masked_too_and_stay_causal(kind, tmp_pat
     before = model.trace(text)
     n = len(before.source)
     cells = np.array([[(i + j) % 3 != 0 or i == j for j in range(n)] for i in range(n)])
-    after = model.trace(text, interventions=(mask_of(cells, stack),))
+    after = model.trace(text, interventions=(UseMask.of_cells(stack, cells),))
     for head in range(site.n_heads):
         plain = np.nan_to_num(before.weights(site, head).astype(np.float64))
         seen = plain * cells
@@ -124,7 +124,7 @@ def test_that_models_of_the_library_are_masked_too_and_stay_causal(kind, tmp_pat
         assert np.array_equal(np.isnan(found), ~cells | np.isnan(before.weights(site, head)))
         np.testing.assert_allclose(np.nan_to_num(found), expected, atol=1e-5)
     assert after.check().is_good
-    assert len(model.compare(text, interventions=(mask_of(cells, stack),)).kl_nats) > 0
+    assert len(model.compare(text, interventions=(UseMask.of_cells(stack, cells),)).kl_nats) > 0
 
 
 def test_that_only_the_last_text_of_a_batch_is_read_under_the_cells() -> None:

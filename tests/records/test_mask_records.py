@@ -18,7 +18,6 @@ from attnscope.records import (
     edges_from_text,
     interventions_as_json,
     interventions_from_json,
-    mask_of,
     maskable_stack,
     rows_as_text,
 )
@@ -33,7 +32,7 @@ TOKENS = tuple(
 @given(st.integers(1, 9).flatmap(lambda n: arrays(np.bool_, (n, n))))
 def test_that_cells_survive_rows_bits_and_json(cells):
     assert np.array_equal(cells_from_rows(rows_as_text(cells)), cells)
-    mask = mask_of(cells, "encoder", "some")
+    mask = UseMask.of_cells("encoder", cells, "some")
     assert np.array_equal(mask.cells, cells)
     assert mask.n_allowed == sum(bool(cell) for row in cells for cell in row)
     assert interventions_from_json(interventions_as_json((mask,))) == (mask,)
@@ -56,7 +55,7 @@ def test_that_a_mask_of_another_size_than_its_bits_is_refused():
     with pytest.raises(ValueError, match="bytes are not a mask"):
         UseMask(stack="encoder", n_tokens=4, bits=b"1")
     with pytest.raises(UserError, match="cannot be drawn"):
-        mask_of(np.ones((2, 3), bool), "encoder")
+        UseMask.of_cells("encoder", np.ones((2, 3), bool))
 
 
 def test_that_a_row_whose_only_keys_lie_ahead_is_blind_under_causality():

@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from attnscope.cli import main as cli
 from attnscope.errors import UserError
 from attnscope.models import Model
 from attnscope.records import HeadRef
+from attnscope.viewmodels.training import Quantity
 
 pytestmark = pytest.mark.slow
 
@@ -227,6 +229,15 @@ def test_that_an_option_that_the_view_does_not_read_is_told(capsys, tiny_model, 
             code, err = run(capsys, *wish, "--view", view, *extra)
             told = f"attnscope: {extra[0]} has no effect on the view {view}: it is for {meant}.\n"
             assert (code, told in err) == (0, True), err
+
+
+def test_that_the_help_and_the_docstring_name_every_chart_of_a_run(capsys):
+    cli.main(["figure", "--help"])
+    help_page = " ".join(capsys.readouterr().out.split())
+    names = get_args(Quantity)
+    assert f"some of {', '.join(names)} (default" in help_page
+    told = " ".join((at.curves_figure.__doc__ or "").split())
+    assert f"some of {', '.join(names[:-1])} and {names[-1]} (empty" in told
 
 
 def test_that_figures_of_no_text_are_kept_and_drawn_again(capsys, tiny_model, tmp_path: Path):

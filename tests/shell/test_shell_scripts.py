@@ -3,11 +3,23 @@
 import dataclasses
 import shlex
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import attnscope as at
 from attnscope.cli.main import main
-from attnscope.records import Gates, HeadRef, MakeUniform, RemoveEdge
+from attnscope.records import (
+    CopyPattern,
+    Gates,
+    HeadRef,
+    MakeMean,
+    MakeUniform,
+    RemoveEdge,
+    UseMask,
+    as_interventions,
+)
 from attnscope.viewmodels.maps import Aspect
 from attnscope.viewmodels.session import Shown, command_line, python_script
 
@@ -62,6 +74,25 @@ def test_that_changes_of_single_heads_are_in_the_script(tmp_path: Path):
         exec(compile(python_script(shown, str(out)), "script", "exec"), {})
         figures.append(out.read_bytes())
     assert figures[0] != figures[1]
+
+
+def test_that_a_script_needs_public_names_only_and_makes_the_very_changes():
+    head = cross(1, 1)
+    cells = np.tril(np.ones((4, 4), bool))
+    cells[3, 1] = False
+    changes = (
+        *CHANGED.interventions,
+        MakeMean(head=head),
+        CopyPattern(head=head, from_head=cross(0, 2), text='the "area"\n', target=None),
+        UseMask.of_cells("encoder", cells, "of a file's list"),
+    )
+    script = python_script(dataclasses.replace(CHANGED, interventions=changes))
+    assert [line for line in script.splitlines() if "import" in line] == ["import attnscope as at"]
+    told = script[script.index("changes = ") : script.index("trace = ")]
+    found: dict[str, Any] = {"at": at}
+    exec(told, found)
+    assert as_interventions(found["changes"], at.load("grammar").sites) == changes
+    assert "'0 2-3'" in told
 
 
 def test_that_a_script_keeps_to_defaults_and_quotes_what_it_must():

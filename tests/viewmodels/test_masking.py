@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from session_samples import Desk, info
 
-from attnscope.records import ModelLoaded, Token, UseMask, mask_of
+from attnscope.records import ModelLoaded, Token, UseMask
 from attnscope.viewmodels.session import (
     PRESETS,
     MaskState,
@@ -142,9 +142,9 @@ def test_that_a_mask_goes_with_its_text_and_into_sessions_scripts_and_commands()
     shown = Shown(
         source="m", text="the cat", interventions=setting.interventions, heads=(setting.selection[-1],)
     )
-    assert "'rows': ['0-1', '1', '2', '3']" in python_script(shown)
+    assert "at.UseMask.of_rows('encoder', ['0-1', '1', '2', '3']" in python_script(shown)
     assert "'--mask-rows=0-1;1;2;3'" in command_line(shown)
-    drawn = mask_of(setting.interventions[0].cells, "encoder", "edge list")
+    drawn = UseMask.of_cells("encoder", setting.interventions[0].cells, "edge list")
     desk.session.texts.set_text("another text")
     assert state.mask is None
     desk.answer()
@@ -175,7 +175,7 @@ def test_that_a_mask_goes_with_its_text_and_undo_brings_both_back():
 def test_that_a_mask_of_a_file_that_does_not_fit_its_text_is_left_out_and_told():
     desk = Desk().open()
     session, state = desk.session, MaskState(desk.session)
-    mask = mask_of(np.eye(3, dtype=np.bool_), "encoder", "of a file")
+    mask = UseMask.of_cells("encoder", np.eye(3, dtype=np.bool_), "of a file")
     session.change("open a session", replace(session.setting, interventions=(mask,)))
     assert state.mask == mask
     desk.answer()

@@ -8,7 +8,7 @@ import pytest
 from session_samples import Desk, info
 
 from attnscope.paths import resources_folder
-from attnscope.records import UseMask, mask_of
+from attnscope.records import UseMask
 from attnscope.viewmodels import ViewState
 from attnscope.viewmodels.session import MaskState, in_words
 from attnscope.widgets.explore import ChangeList, OutputPanel
@@ -36,12 +36,12 @@ def test_that_dialog_chip_and_tooltip_count_the_same_cells(qtbot):
 
 def test_that_cells_of_later_tokens_count_for_an_encoder_alone():
     full = np.ones((3, 3), bool)
-    assert counts(mask_of(full, "decoder").sentence) == "6 of 6"
-    assert counts(mask_of(full, "encoder").sentence) == "9 of 9"
+    assert counts(UseMask.of_cells("decoder", full).sentence) == "6 of 6"
+    assert counts(UseMask.of_cells("encoder", full).sentence) == "9 of 9"
 
 
 def test_that_the_number_of_a_mask_stands_before_anything_that_may_be_cut_off():
-    mask = mask_of(np.eye(300, dtype=bool), "encoder", "of a very long file name.txt")
+    mask = UseMask.of_cells("encoder", np.eye(300, dtype=bool), "of a very long file name.txt")
     assert in_words(mask, None).startswith("mask: 300 of 90,000 cells")
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attnscope.records import Failed, HeadRef, LoadModel, MakeUniform, Traced, TraceText, mask_of
+from attnscope.records import Failed, HeadRef, LoadModel, MakeUniform, Traced, TraceText, UseMask
 from attnscope.workers import Engine
 
 
@@ -19,7 +19,7 @@ def test_that_only_a_mask_of_another_length_is_left_out() -> None:
     assert isinstance(plain, Traced)
     n = len(plain.source)
     uniform = MakeUniform(head=HeadRef(stack="encoder", layer=0, head=0))
-    fitting, other = (mask_of(np.eye(m, dtype=np.bool_), "encoder") for m in (n, n + 1))
+    fitting, other = (UseMask.of_cells("encoder", np.eye(m, dtype=np.bool_)) for m in (n, n + 1))
     for mask, kept in ((fitting, (uniform, fitting)), (other, (uniform,))):
         request = TraceText(number=3, text="to be or not", interventions=(uniform, mask))
         (reply,) = engine.handle(request)

@@ -20,7 +20,6 @@ from attnscope.records.interventions import (
     blind_rows,
     cells_from_edges,
     edges_from_text,
-    mask_of,
 )
 from attnscope.records.sites import HeadRef, Stack
 from attnscope.records.tokens import Token
@@ -478,7 +477,7 @@ class MaskState:
             return
         cells = np.tril(cells) if self.is_causal else cells
         is_own = np.array_equal(cells, self._own)
-        mask = None if is_own else mask_of(cells, self.stack, name)
+        mask = None if is_own else UseMask.of_cells(self.stack, cells, name)
         self._change(label, mask, group=group, is_drag=is_drag)
         if is_own:
             self._tell()

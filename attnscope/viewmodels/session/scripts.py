@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from attnscope import paths
 from attnscope.counting import shell_line
-from attnscope.records.interventions import Interventions, UseMask, interventions_as_json, rows_as_text
+from attnscope.records.interventions import Interventions, UseMask, as_python, rows_as_text
 from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.viewmodels.compare.difference import Way
 from attnscope.viewmodels.compare.sides import Side, SideWish
@@ -98,11 +98,15 @@ def _traced(shown: Shown) -> list[str]:
         lines += [f"gates[{h.stack!r}, {h.layer}, {h.head}] = {g!r}" for h, g in shown.gates.values]
         arguments.append("gates=gates")
     if shown.interventions:
-        lines.insert(1, "from attnscope.records.interventions import interventions_from_json")
-        lines.append(f"changes = interventions_from_json({interventions_as_json(shown.interventions)!r})")
+        lines += _changes("changes", shown.interventions)
         arguments.append("interventions=changes")
     lines.append(f"trace = model.trace({', '.join(arguments)})")
     return lines
+
+
+def _changes(name: str, interventions: Interventions) -> list[str]:
+    """The lines that name a list of interventions."""
+    return [f"{name} = [", *(f"    {as_python(change)}," for change in interventions), "]"]
 
 
 def command_line(shown: Shown, out: str = "figure.svg") -> str:
@@ -228,8 +232,6 @@ def comparison_script(shown: ShownComparison, out: str = "comparison.svg") -> st
     first, second = shown.first, shown.second
     is_first_recorded, is_second_recorded = shown.are_recorded
     lines = ["import attnscope as at", ""]
-    if first.interventions or second.interventions:
-        lines.insert(1, "from attnscope.records.interventions import interventions_from_json")
     is_same = second.source == first.source
     other = "model" if is_same else "other_model"
     if not is_first_recorded:
@@ -290,8 +292,7 @@ def _trace_lines(wish: SideWish, name: str, model: str) -> list[str]:
         lines.append(f"{name}_gates = {model}.gates()")
         lines += [f"{name}_gates[{h.stack!r}, {h.layer}, {h.head}] = {g!r}" for h, g in wish.gates.values]
     if wish.interventions:
-        changes = interventions_as_json(wish.interventions)
-        lines.append(f"{name}_changes = interventions_from_json({changes!r})")
+        lines += _changes(f"{name}_changes", wish.interventions)
     arguments = _inputs(wish, name)
     if wish.is_past_trained:
         arguments.append("past_trained=True")

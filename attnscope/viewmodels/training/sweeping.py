@@ -8,7 +8,6 @@ training; the end of this program closes that too, whatever ended it.
 import json
 import math
 import os
-import re
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,7 +23,7 @@ from attnscope.errors import LoadError, RecipeError, UserError
 from attnscope.files import replace_file
 from attnscope.outside import read_outside, read_toml_text
 from attnscope.records.plans import Plan
-from attnscope.records.runs import MAX_RUNS, SEED, SweepRun, parse_axes, sweep_runs
+from attnscope.records.runs import MAX_RUNS, SEED, SweepRun, SweepStep, parse_axes, sweep_runs
 from attnscope.viewmodels.training.recipe_text import (
     fresh_folder,
     read_recipe_text,
@@ -165,7 +164,6 @@ def _read_wish(file: Path) -> SweepWish:
 
 
 SweepPhase = Literal["idle", "checking", "running", "stopping", "done", "stopped", "failed"]
-_LINE = re.compile(r"\[(\d+)/(\d+)\] (.*): step ([\d,]+) of ([\d,]+), validation (\S+)")
 _LOG, _END = "sweep.log", "sweep.json"
 _MAX_TOLD_BYTES = 64 * 2**20
 _SEEDS = "3"
@@ -308,12 +306,11 @@ class SweepState:
     def _read_log(self) -> None:
         lines = _read(Path(self.out) / _LOG).splitlines()
         for line in lines[self._n_told :]:
-            found = _LINE.match(line)
-            if found and self.phase != "stopping":
-                place, n_runs, name, step, n_steps, loss = found.groups()
-                self._steps[name] = int(step.replace(",", ""))
-                self._n_steps = int(n_steps.replace(",", ""))
-                self.what = f"run {place} of {n_runs}: {name} · step {step} of {n_steps} · validation {loss}"
+            told = SweepStep.read(line)
+            if told is not None and self.phase != "stopping":
+                self._steps[told.name], self._n_steps = told.step, told.n_steps
+                words = told.words.replace(", ", " · ")
+                self.what = f"run {told.place} of {told.n_runs}: {told.name} · {words}"
         if len(lines) > self._n_told:
             self._n_told = len(lines)
             self.changed.emit()

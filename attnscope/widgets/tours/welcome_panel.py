@@ -336,8 +336,8 @@ class WelcomePanel(QScrollArea):
         of_last = (self.lesson_cards, self.recent_cards)
         is_double = self._n_columns == 2  # what is under the tours comes before what is beside them
         beside = (*of_last, self.example_cards) if is_double else (self.example_cards, *of_last)
-        after = (self.lab_cards, *beside) if self._n_columns == 3 else (*beside, self.lab_cards)
-        groups = (self.tour_cards, *after)
+        rest = (self.lab_cards, *beside) if self._n_columns == 3 else (*beside, self.lab_cards)
+        groups = (self.tour_cards, *rest)
         cards = [card for group in groups for card in group.values() if card.window() is self.window()]
         for before, after in pairwise(cards):
             self.setTabOrder(before, after)
