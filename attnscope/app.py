@@ -133,7 +133,7 @@ class Leaving(QObject):
 
     @property
     def _what(self) -> str:
-        """What is in training, in words; empty when nothing is."""
+        """The training in progress, in words; empty if there is none."""
         training, sweep = self._training, self._sweep
         if training.run.is_active:
             step = (
@@ -454,7 +454,7 @@ class Program(QObject):
         window.activateWindow()
 
     def _snapshot(self) -> Settings | None:
-        """What to remember; None when the window cannot say."""
+        """The state to save; None if the window cannot provide it."""
         try:
             shown = self.window.settings_snapshot()
         except Exception as error:  # noqa: BLE001  an edge: a fault here must not keep a run from being saved

@@ -178,7 +178,7 @@ def display_fault(
     load: Callable[[str], object] | None = None,
     reach: Callable[[], bool] | None = None,
 ) -> UserError | None:
-    """What keeps a window from opening, or None; `load` and `reach` are replaced in tests."""
+    """Reason why no window can open, or None; `load` and `reach` are replaced in tests."""
     if platform != "linux" or variables.get("QT_QPA_PLATFORM", "xcb").split(":")[0] not in ("xcb", "wayland"):
         return None
     load = load or _load_library
@@ -362,7 +362,7 @@ def quick_records() -> Iterator[None]:
 
 
 def _values_of(names: Sequence[str]) -> Callable[[object], tuple[object, ...]]:
-    """What gives these fields of an object, as a tuple."""
+    """-"""
     if len(names) > 1:
         return attrgetter(*names)
     return lambda one: tuple(getattr(one, name) for name in names)

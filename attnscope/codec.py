@@ -30,7 +30,7 @@ _R = TypeVar("_R")
 
 
 class Fault(ValueError):
-    """What is wrong with a document: the reason, and the place of the value in it, such as `look.page`.
+    """A fault in a document: the reason, and the path of the value in it, such as `look.page`.
 
     `expected` says what the value may be, where that can be said in a few words.
     """
@@ -47,7 +47,7 @@ class Fault(ValueError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class At:
-    """Where a field stands in the object of its record: `page.dpi` is the key `dpi` of the object `page`.
+    """Path of a field in the object of its record: `page.dpi` is the key `dpi` of the object `page`.
 
     An empty place means that the fields of the field's own record stand there; None that it is in no file.
     """
@@ -57,7 +57,7 @@ class At:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Once:
-    """What a file says that is older than the field and lacks it: `value`, as JSON."""
+    """JSON value assumed for files older than the field."""
 
     value: Any
 
@@ -147,7 +147,7 @@ class Codec:
         return found
 
     def read(self, hint: "type[_R]", value: object) -> _R:
-        """What stands in a file as this type."""
+        """Read a JSON value as this type."""
         self._room = MAX_ARRAY_BYTES
         found: _R = self.form(hint).read(value)
         return found
@@ -159,7 +159,7 @@ class Codec:
         return found
 
     def expected(self, hint: Any) -> str:
-        """What a value of a type may be, in a few words."""
+        """Short description of the values that a type allows."""
         try:
             self.form(hint).read(object())
         except Fault as fault:
@@ -419,7 +419,7 @@ def keys_of(kind: type[Any]) -> tuple[str, ...]:
 
 
 class _Place(NamedTuple):
-    """Where a field stands in the object of its record: under a key of the object itself, or of one in it."""
+    """Path of a field in the object of its record: a key of the object itself, or of one in it."""
 
     at: Any
     parent: str
@@ -436,7 +436,7 @@ class _Place(NamedTuple):
 
 
 def _beside(kind: type[Any], hint: Any, default: Any = None) -> Any:
-    """What of a kind stands beside a type in its annotation."""
+    """Metadata of one kind in a type's annotation."""
     about = hint.__metadata__ if typing.get_origin(hint) is Annotated else ()
     return next((one for one in about if isinstance(one, kind)), default)
 

@@ -1,4 +1,4 @@
-"""When Python's garbage collector runs, and on which thread. Knows nothing of the program.
+"""When and on which thread Python's garbage collector runs. Independent of the rest of the program.
 
 Importing torch and the parts of this program makes some four hundred thousand objects, which stay. The
 collector walks them again and again meanwhile: an eighth of the processor time of a short command. So a
@@ -61,7 +61,7 @@ class OneThread:
 
     @classmethod
     def now(cls) -> "OneThread | None":
-        """Who collects on one thread now, if anybody does."""
+        """The object that now collects on one thread, if any."""
         return cls._held[-1] if cls._held else None
 
     def collect_due(self) -> None:

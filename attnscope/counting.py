@@ -197,7 +197,7 @@ def rough_text(seconds: float) -> str:
 
 
 def time_left(seconds: float) -> str:
-    """What an estimate leaves to wait, as people say it."""
+    """An estimate of the time left, in words."""
     return "a few seconds left" if seconds < 5 else f"about {rough_text(seconds)} left"
 
 

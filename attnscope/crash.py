@@ -147,7 +147,7 @@ def remove_hooks() -> None:
 
 
 def fault_sentence(error: BaseException, log: Path | None) -> str:
-    """What the person is told about a fault of the program, in one line.
+    """A fault of the program, as one line for the user.
 
     Of a fault in what reacts to a signal that is the fault itself; the log has both.
     """

@@ -384,7 +384,7 @@ class Asked:
 
     @property
     def sentence(self) -> str:
-        """What was found, in one sentence."""
+        """The finding in one sentence."""
         return self.answer.sentence
 
     @property

@@ -49,7 +49,7 @@ class RecipeError(UserError):
 
 
 def no_access(error: BaseException) -> UserError | None:
-    """What to tell where the system keeps a person from a file, or from the folder it is in; else None.
+    """Message if the system denies access to a file or its folder; else None.
 
     Most of pathlib's questions raise for a path in a folder that may not be looked into.
     """

@@ -74,7 +74,7 @@ class Field(ABC):
     @property
     @abstractmethod
     def expected(self) -> str:
-        """What it may be, in words."""
+        """Description of the allowed values."""
 
     @abstractmethod
     def fits(self, value: object) -> bool:
@@ -82,7 +82,7 @@ class Field(ABC):
 
     @abstractmethod
     def from_text(self, text: str) -> object:
-        """What a typed text says; raises ValueError for one that says nothing of its kind."""
+        """Parse typed text; raises ValueError if it is no value of this kind."""
 
     def checked(self, value: object) -> Value:
         """The value in its own type; raises UserError for one that it may not be."""
@@ -107,7 +107,7 @@ class Field(ABC):
         return str(value)
 
     def of(self, choice: object) -> Value:
-        """What it is in a choice."""
+        """Value of this field in a choice."""
         return cast("Value", self.shown(choice) if self.shown is not None else getattr(choice, self.name))
 
     def put(self, choice: C, value: Value) -> C:
@@ -354,7 +354,7 @@ def fields_of(choice: object) -> tuple[Field, ...]:
 
 
 def values_of(choice: object) -> dict[str, Value]:
-    """What is set in a choice, by name."""
+    """Settings of a choice, by name."""
     return {one.name: getattr(choice, one.name) for one in fields_of(choice)}
 
 
@@ -407,7 +407,7 @@ def filled(kind: type[_Options], given: _Options) -> _Options:
 
 
 def picked(kind: type[_Options], given: Mapping[str, Any]) -> _Options:
-    """Those of the given options that this kind has."""
+    """The given options that this kind has."""
     known = get_type_hints(kind)
     return {name: value for name, value in given.items() if name in known}  # type: ignore[return-value]
 

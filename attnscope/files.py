@@ -234,7 +234,7 @@ def manifest_entries(folder: Path) -> dict[str, tuple[int, str]]:
 
 
 def read_manifest(path: Path) -> dict[str, object]:
-    """What a manifest says of each file; raises LoadError."""
+    """Entries of a manifest, by file; raises LoadError."""
     return as_object(read_json(path, max_bytes=_MAX_MANIFEST_BYTES), what=str(path))
 
 

@@ -1,4 +1,4 @@
-"""What the models that come with the program say of themselves, each in its folder of resources/models.
+"""The bundled models' descriptions of themselves, each in its folder of resources/models.
 
     about.toml   shows    what one sees in it, in a sentence
                  search   further words of lectures that find it
@@ -40,7 +40,7 @@ class KeptModel:
 
     @property
     def lacks(self) -> str:
-        """What has to be installed before it can be opened, in a few words; empty where nothing has to."""
+        """Missing requirements, in a few words; empty if there are none."""
         library = _LIBRARIES.get(self.extra)
         if library is None or importlib.util.find_spec(library) is not None:
             return ""
@@ -48,7 +48,7 @@ class KeptModel:
 
 
 def kept_models_folder() -> Path:
-    """Where they are; raises LoadError without resources."""
+    """Folder of the bundled models; raises LoadError without resources."""
     return resources_folder() / "models"
 
 
@@ -61,7 +61,7 @@ def kept_names() -> list[str]:
 
 @cache
 def kept_model(name: str) -> KeptModel:
-    """What a model says of itself; nothing but its name where it says nothing. Raises LoadError."""
+    """A model's description of itself; only its name if it has none. Raises LoadError."""
     path = kept_models_folder() / name / ABOUT
     if not path.is_file():
         return KeptModel(name=name)
@@ -79,7 +79,7 @@ def kept_model(name: str) -> KeptModel:
 
 
 def kept_model_at(folder: Path) -> KeptModel:
-    """What the model in a folder says of itself; nothing where it is not one of these."""
+    """The description of the model in a folder; empty if it is not one of these."""
     is_kept = folder.resolve().parent == kept_models_folder().resolve()
     return kept_model(folder.resolve().name) if is_kept else KeptModel(name=folder.name)
 

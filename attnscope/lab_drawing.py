@@ -38,7 +38,7 @@ def drawn_lab(name: str) -> AnyLab:
 
 
 def work_out(lab: AnyLab, choice: Any, tell: Tell = lambda _done, _total: None) -> WorkedOut:
-    """What follows from a choice; what the window would measure or train for it is done here and now.
+    """Evaluate a choice; anything the window would measure or train for it is run here and now.
 
     `tell` hears how far that is.
     """
@@ -83,12 +83,12 @@ def lab(
 
 
 def figure_of(made: WorkedOut, **page: Unpack[PageOptions]) -> Figure:
-    """What was worked out, as a figure on a page."""
+    """The result as a figure on a page."""
     return on_page(lab_figure(made.lab, made.shown), made.lab.figure_mm, **page)
 
 
 def _answer(question: Question, tell: Tell) -> ExperimentAnswer:
-    """What the worker would answer: what came with the program, or else worked out."""
+    """The worker's answer: the one that came with the program, or a new one."""
     kept = kept_findings().get(question)
     if kept is not None:
         return ExperimentAnswer(finding=kept, is_exact=True, is_kept=True)

@@ -1,4 +1,4 @@
-"""What was made last, kept with what it was made of: a layout of this size, a copy of that model."""
+"""A cache of the last result, kept with its inputs: a layout of this size, a copy of that model."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -15,11 +15,11 @@ class LastMade(Generic[Made]):
 
     @property
     def newest(self) -> Made | None:
-        """What was made last, of whatever it was; None before, and where making it has failed."""
+        """The last result, whatever its inputs; None before the first, or after a failure."""
         return self._made[0] if self._made else None
 
     def of(self, key: object, make: Callable[[], Made]) -> Made:
-        """What `make` makes of the things in `key`, compared by ==; raises what `make` raises."""
+        """Result of `make` for the inputs in `key`, compared by ==; passes on exceptions of `make`."""
         if not self._made or key != self._of:
             self._made, self._of = (), key
             self._made = (make(),)

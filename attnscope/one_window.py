@@ -35,7 +35,9 @@ _MOST_PATH_BYTES = 100
 
 
 def door_name(display: str, host: str) -> str:
-    """Where the window of this user on this display and machine listens; empty where it cannot be private."""
+    """Address at which this user's window on this display and machine listens; empty if it cannot be
+    private.
+    """
     folder = sockets_folder()
     digest = hashlib.sha256("\0".join((str(folder), host, display)).encode()).hexdigest()[:12]
     if sys.platform == "win32":
@@ -71,7 +73,7 @@ def hand_over(source: str, door: str) -> bool:
 
 
 def read_wanted(line: bytes) -> str:
-    """What a line asks to open; empty for anything else than such a request."""
+    """The request in a line; empty for anything else."""
     try:
         said = parse_object(line, what="a request to open a file")
     except LoadError:
@@ -237,7 +239,7 @@ class Visitor(QObject):
 
 
 def _lock_of(name: str) -> QLockFile:
-    """What keeps two windows from taking the same place; that of a process that has died does not count."""
+    """Lock that keeps two windows from using the same address; that of a dead process does not count."""
     folder = sockets_folder()
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -104,7 +104,7 @@ def unreadable(
 
 
 class _NotRegular(ValueError):
-    """What there is instead of a regular file."""
+    """An entry that is not a regular file."""
 
 
 def _open_regular(path: str, flags: int) -> int:

@@ -1,4 +1,4 @@
-"""Where the program's own files are: resources, settings, cache, logs.
+"""The program's own files: resources, settings, cache, logs.
 
 The only place that knows whether the program runs from a checkout or from an installed package.
 """
@@ -74,7 +74,7 @@ def demo_name(source: str) -> str:
 
 
 def _name_in_resources(source: str) -> str:
-    """What stands at the end of a path of demo models, of any installation; else empty."""
+    """End of a path of demo models, of any installation; else empty."""
     *_, resources, models, name = ["", "", *source.replace("\\", "/").split("/")]
     is_demo = (resources, models) == ("resources", "models") and name not in ("", ".", "..")
     return name if is_demo else ""
@@ -135,22 +135,22 @@ def settings_folder() -> Path:
 
 
 def logs_folder() -> Path:
-    """Where crash logs go."""
+    """Folder for crash logs."""
     return Path(_person().user_log_dir)
 
 
 def sockets_folder() -> Path:
-    """Where the window that is open listens for later starts (made when first used)."""
+    """Folder of the socket on which an open window listens for later starts (created on first use)."""
     return Path(_person().user_cache_dir) / "window"
 
 
 def runs_folder() -> Path:
-    """Where training runs go when the person names no place."""
+    """Folder for training runs, if the user names none."""
     return documents_folder() / "AttnScope runs"
 
 
 def documents_folder() -> Path:
-    """Where a person's own files go when no place is named."""
+    """Folder for a user's own files, if none is named."""
     return Path(_person().user_documents_dir)
 
 

@@ -1,4 +1,4 @@
-"""What the program remembers between two starts: theme, layout, last places.
+"""State remembered between two starts: theme, layout, last places.
 
 A typed frozen record, stored as JSON in the person's settings folder. A file that cannot be read is
 moved aside under a name with the date, the defaults apply, and the person is told.
@@ -121,7 +121,7 @@ def _read(path: Path) -> Settings:
 
 
 def known_run_folders(out: str = "") -> tuple[str, ...]:
-    """Where runs are looked for that tell the speed of this machine, whoever asks.
+    """Run folders from which this machine's speed is estimated.
 
     The usual place, that of the next run, and the runs that the window remembers.
     """

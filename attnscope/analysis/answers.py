@@ -1,4 +1,5 @@
-"""Where a model tells something, what it says there, and the tokens that people name as answers.
+"""The positions at which a model gives an output, the outputs there, and the tokens that users name as
+answers.
 
 | symbol | meaning                                             | shape               |
 |--------|-----------------------------------------------------|---------------------|
@@ -91,7 +92,7 @@ class ClassSubject:
 
 
 def told_position(model: Model, inputs: Inputs, position: int | None) -> int:
-    """Where a class of the whole input stands; raises UserError for another position than that.
+    """Position at which a class of the whole input is read; raises UserError for any other position.
 
     `position` None is any. For a model that tells a class of each token: the position as it is, or the first.
     """
@@ -127,7 +128,7 @@ def read_logits(model: Model, text: str, target: str | None = None, gates: Gates
 
 
 def telling_position(model: Model, text: str, target: str | None = None) -> int:
-    """Where a model is asked by default: its first mask, after its last token; in a target, after a word."""
+    """Default output position: the first mask, else the last token; in a target, after a word."""
     inputs = model.encode(text, target)
     tokens = predicting_tokens(inputs)
     if reads_classes(model):
@@ -148,7 +149,8 @@ def differing_position(clean: Tensor, corrupt: Tensor) -> int:
 
 
 def comparing_position(model: Model, text: str, target: str | None, clean: Tensor, corrupt: Tensor) -> int:
-    """Where two runs are compared by default: where their targets' logits differ most, or where one tells.
+    """Default position for comparing two runs: where their targets' logits differ most, or the output
+    position.
 
     Without a target a run is asked where it tells a token (`telling_position`).
     """

@@ -193,7 +193,7 @@ def _library_contributions(
 
 
 def _head_shares(site: Site, shares: Tensor, *, has_others: bool) -> Iterator[Contribution]:
-    """What each head of a site adds; where several stacks have heads, names tell them apart."""
+    """Contribution of each head of a site; names tell heads apart where several stacks have them."""
     for head, share in zip(
         site.heads,
         shares.reshape(-1, site.n_heads, shares.shape[-1] // site.n_heads).sum((0, 2)),
@@ -208,7 +208,7 @@ def _head_shares(site: Site, shares: Tensor, *, has_others: bool) -> Iterator[Co
 def _reads(
     taken: FrozenPass, gradients: tuple[Tensor | None, ...], probe: WatchedCalls
 ) -> NDArray[np.float32]:
-    """What all heads read at each token."""
+    """Inputs of all heads at each token."""
     total: Tensor | None = None
     for source, gradient in zip(taken.sources, gradients, strict=True):
         if source.kind != "heads" or source.site is None or gradient is None:
@@ -247,7 +247,7 @@ def _prove(network: HuggingFaceNetwork, found: list[Contribution], said: float, 
 
 
 def _note(taken: FrozenPass, model: Any) -> str:
-    """What else was frozen than norms, for people."""
+    """Everything frozen besides the norms, in words."""
     frozen = list(dict.fromkeys(taken.frozen))
     notes = []
     if frozen:
@@ -354,7 +354,7 @@ def _watched_modules(subject: OwnSubject, stack: Stack, blocks: list[Block]) -> 
 
 @contextmanager
 def _watched(modules: list[nn.Module], position: int) -> Iterator[dict[nn.Module, tuple[Tensor, Tensor]]]:
-    """What each module read and gave at one position of the first text, float64 [d_model]."""
+    """Input and output of each module at one position of the first text, float64 [d_model]."""
     seen: dict[nn.Module, tuple[Tensor, Tensor]] = {}
 
     def after(module: nn.Module, arguments: tuple[Tensor, ...], result: Tensor) -> None:
@@ -452,7 +452,7 @@ def attribute_logits(
     other: int | None = None,
     gates: Gates = NO_GATES,
 ) -> Attribution:
-    """What every part adds to logit(answer) − logit(other) at one position.
+    """Contribution of every part to logit(answer) − logit(other) at one position.
 
     `answer` None is the token, or the class, that the model says there, `other` None the one it would say
     next. Of a picture also what heads read at each patch (`Attribution.reads`). Raises UserError for models

@@ -66,7 +66,7 @@ class RatioBootstrap:
         self.add(numbers, np.where(has_number, values, 0.0), has_number)
 
     def add(self, numbers: Sequence[int], numerators: NDArray[np.float32], denominators: object) -> None:
-        """What the texts of these numbers add to the sums, both [n_texts, n_columns]."""
+        """Add the contributions of these texts to the sums, both [n_texts, n_columns]."""
         below = np.asarray(denominators, np.float32)
         both = np.stack([np.asarray(numerators, np.float32), below])  # [2, n, C]
         if both.shape != (2, len(numbers), self._totals.shape[1]):

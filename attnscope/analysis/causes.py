@@ -75,7 +75,7 @@ def logit_lens(
     positions: Sequence[int] | slice = slice(None),
     top: int = 5,
 ) -> LensTable:
-    """What each layer of the stack that predicts would say at some positions, or all, with these changes.
+    """Predictions read off each layer of the predicting stack, at some or all positions, with these changes.
 
     Raises UserError for a model without such a stream, or whose last norm and head are not known.
     """
@@ -95,7 +95,7 @@ def logit_lens(
 
 
 def layer_logits(subject: OwnSubject, stream: Tensor) -> Tensor:
-    """What a stream would say, float32 [..., vocab_size]."""
+    """Logits read off a stream, float32 [..., vocab_size]."""
     return subject.logits(subject.finish(stream)).float()
 
 
@@ -195,16 +195,16 @@ def _candidates(
 
 
 class PatchedSubject(Protocol):
-    """What patching needs of a model."""
+    """The operations that patching needs from a model."""
 
     form: Form
     sites: tuple[Site, ...]
 
     def layers(self, stack: Stack) -> tuple[CallPlace, ...]:
-        """Where each layer of `encoder` or `decoder` reads the stream."""
+        """Modules at which each layer of `encoder` or `decoder` reads the stream."""
 
     def projection_place(self, site: SiteKey) -> CallPlace:
-        """Where the heads of a site are read."""
+        """Module at which the heads of a site are read."""
 
     def say(self, inputs: Inputs, position: int, probe: Probe | None = None, *, n_copies: int = 1) -> Tensor:
         """The logits at one position of some copies of a text, float32 [n_copies, n_answers]."""
@@ -337,7 +337,7 @@ def patch_map(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Run:
-    """What a run of one text left behind, for the texts of a batch of one."""
+    """Values recorded in one run of a text, reused for the texts of a batch of one."""
 
     logits: Tensor
     streams: list[Tensor]

@@ -234,7 +234,7 @@ def run_block(
 
 
 def _first_call(subject: OwnSubject, block: Block, batch: TokenBatch) -> tuple[Tensor, dict[str, Any]]:
-    """What the first block of a stack reads in a pass: the stream, and what its attention is told."""
+    """Input of the first block of a stack in a pass: the stream and the arguments of its attention."""
     calls: list[tuple[Tensor, dict[str, Any]]] = []
 
     def before(_: nn.Module, arguments: tuple[Tensor, ...], named: dict[str, Any]) -> None:

@@ -137,7 +137,7 @@ _RESAMPLED_CELLS = 30_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SiteMeasures:
-    """What one site did in some texts: measures of rows [batch, n_heads, M] and two tables over offsets."""
+    """Measures of one site on some texts: rows [batch, n_heads, M] and two tables over offsets."""
 
     values: Tensor
     offsets: Tensor
@@ -227,7 +227,7 @@ class MeasureProbe(QuietProbe):
         self._ready.append((texts, measured))
 
     def _measure(self, passes: Sequence[_Pass]) -> dict[SiteKey, SiteMeasures]:
-        """What the sites did that were recorded in these passes."""
+        """Measures of the sites recorded in these passes."""
         with torch.no_grad():
             if not self._facts:
                 self._facts = self._facts_of([text for one in passes for text in one.texts])
@@ -392,7 +392,7 @@ def batch_facts(
     specials: SpecialTokens,
     counters: tuple[Mapping[int, int], Mapping[int, int]],
 ) -> dict[Stack, Facts]:
-    """What the measures must know of a batch, for each kind of site."""
+    """Facts about a batch that the measures need, for each kind of site."""
     sources = [one.inputs.source for one in batch]
     targets = [one.inputs.target for one in batch if one.inputs.target is not None]
     return {

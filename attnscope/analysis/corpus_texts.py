@@ -384,7 +384,7 @@ _Found = TypeVar("_Found")
 def read_abreast(
     model: Model, batches: Iterable[_Batch], read: Callable[[int, _Batch], _Found]
 ) -> Iterator[tuple[_Batch, _Found]]:
-    """What `read` finds in each batch, in their order, a few batches at a time.
+    """Apply `read` to each batch, a few at a time, and yield the results in order.
 
     `read` gets the number of the thread, from 0 on, and one batch; it runs the model and keeps what belongs
     to that thread alone. The caller's thread is the first of them. A network of a library, which is heard by

@@ -324,7 +324,7 @@ class HeadDivergences:
         return self.total / max(1, self.n_queries)
 
     def pairs(self, stack: Stack) -> HeadPairs:
-        """What was summed so far, of the heads of one stack; raises UserError for nothing."""
+        """Sums so far for the heads of one stack; raises UserError if there are none."""
         if not self.n_queries:
             raise UserError(
                 "There is no query that sees a key in every head: nothing tells how alike they attend.",
@@ -391,7 +391,7 @@ DEFAULT_RANKINGS: tuple[Ranking, ...] = ("gradient", "random")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurveChoices:
-    """What is measured, the share of the heads removed at a time, and how heads are scored.
+    """The metric, the share of heads removed at a time, and how heads are scored.
 
     They are scored again after each removal (`is_rescored`), on `scoring_samples`, or the same texts where
     that is None; with `is_normalised` the scores of a site have the Euclidean norm 1.

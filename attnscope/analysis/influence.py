@@ -435,7 +435,9 @@ def _push(
 
 
 def _balanced(free: Numbers, rest: Numbers, wanted: Numbers) -> Numbers:
-    """What nodes push so that those below get about what is wanted; at most `free`, rows at most `rest`."""
+    """Flow that nodes push so that those below receive about what they need; at most `free`, rows at most
+    `rest`.
+    """
     columns = np.ones(free.shape[1])
     rows = np.ones(free.shape[0])
     for _ in range(_N_BALANCES):
@@ -508,7 +510,7 @@ _Weights = list[list[tuple[int, NDArray[np.float64]]]]
 def attention_graph(
     trace: Trace, position: int = -1, stack: Stack | None = None, threshold: float = DEFAULT_THRESHOLD
 ) -> AttentionGraph:
-    """What one output token reads, and what that reads, down to the inputs.
+    """The inputs of one output token, their own inputs, and so on down to the text.
 
     An edge is kept when it carries at least `threshold` of the output, 0…1. Raises UserError for another
     threshold, for a position that is not there, for more edges than can be seen, and for a model whose
@@ -548,7 +550,7 @@ def graph_of(levels: Sequence[StreamLevel], position: int, *, threshold: float) 
 def _read_by(
     node: _Node, weights: _Weights, influence: float, threshold: float
 ) -> Iterator[tuple[_Node, float, float]]:
-    """What a node reads, with its weight and what that carries of the output: `threshold` or more."""
+    """Inputs of a node, with their weights and their share of the output: `threshold` or more."""
     for lower, part in weights[node[0]]:
         row = part[node[1]]
         carried = influence * row  # 0 where weights are too small for a product

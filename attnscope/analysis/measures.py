@@ -266,12 +266,12 @@ class HeadSums:
         return share_of(self.at_offsets, n_words[..., None])
 
     def on_first(self, columns: Tensor) -> Tensor:
-        """What the first key that counts has of [batch, n_heads, n_keys]."""
+        """Weight on the first key that counts, of [batch, n_heads, n_keys]."""
         index = self.facts.key_counts.to(torch.int64).argmax(dim=1)
         return columns.gather(2, index[:, None, None].expand(-1, columns.shape[1], 1))[..., 0]
 
     def on_separators(self, columns: Tensor) -> Tensor:
-        """What the special tokens other than the first key have of [batch, n_heads, n_keys]."""
+        """Weight on special tokens other than the first key, of [batch, n_heads, n_keys]."""
         facts = self.facts
         first = facts.key_counts.to(torch.int64).argmax(dim=1, keepdim=True)
         separators = (facts.is_special & facts.key_counts).scatter(1, first, False)

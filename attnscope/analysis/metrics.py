@@ -144,7 +144,7 @@ def require_counter() -> None:
 
 
 def count_ngrams(hypothesis: str, *references: str) -> Counts:
-    """What one text adds to the sums, [10]; its length is held against the reference nearest in length."""
+    """N-gram counts of one text, [10]; its length is compared with the reference nearest in length."""
     scored = _counter().sentence_score(hypothesis, list(references))
     return np.array([*scored.counts, *scored.totals, scored.sys_len, scored.ref_len], dtype=np.float64)
 
@@ -284,7 +284,7 @@ def _hits(subject: Subject, batch: TokenBatch, gates: Gates, is_whole: bool) -> 
 
 
 def _told_first(subject: Subject, batch: TokenBatch, gates: Gates) -> NDArray[np.bool_]:
-    """Where the right token is the most probable one: [n_texts, n_tokens]."""
+    """Whether the right token is the most probable one: [n_texts, n_tokens]."""
     with subject.studying():
         logits, labels, is_scored = scored_logits(subject, batch, gate_probe(subject, gates))
         is_right = torch.zeros_like(is_scored).masked_scatter(is_scored, logits.argmax(dim=-1) == labels)

@@ -1,4 +1,4 @@
-"""What the analyses may ask of a model, so that none of them knows its architecture.
+"""The interface through which analyses query a model, independent of its architecture.
 
 | symbol | meaning                                              | shape                        |
 |--------|------------------------------------------------------|------------------------------|
@@ -84,13 +84,13 @@ class Subject(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Where the model computes."""
+        """Device of the model."""
 
     def studying(self) -> AbstractContextManager[None]:
         """Evaluation mode without gradients for a while; everything is put back afterwards."""
 
     def hidden(self, batch: TokenBatch, probe: Probe | None = None) -> Tensor:
-        """What `logits` makes logits of, at each token of the stack that predicts; see `studying`."""
+        """The input of `logits`, at each token of the stack that predicts; see `studying`."""
 
     def logits(self, hidden: Tensor) -> Tensor:
         """One number per piece, for any rows of `hidden`."""
@@ -355,7 +355,7 @@ class OwnParts:
         return found
 
     def ways(self, stack: Stack, layer: int) -> Mapping[str, "PartPlaces"]:
-        """Where the parts of a layer read and give, without the norms around them."""
+        """Modules at which the parts of a layer read and write, without the norms around them."""
         block = self._blocks(stack)[layer]
         names = self._names
         return {name: _own_places(block.get_submodule(names[name])) for name in self.added(stack)}
@@ -366,18 +366,18 @@ class OwnParts:
         return [CallPlace(module=one) for one in found if one is not None]
 
     def last_norms(self) -> list[CallPlace]:
-        """What may be the norm behind the last layer."""
+        """Candidates for the norm after the last layer."""
         module = self._subject.require_transformer()
         found = (module.decoder_norm, module.encoder_norm)
         return [CallPlace(module=one) for one in found if one is not None]
 
     def output(self) -> nn.Module | None:
-        """What reads the last stream and tells from it."""
+        """Module that turns the last stream into the output."""
         return self._subject.module.head
 
     @property
     def _names(self) -> dict[str, str]:
-        """What the parts of a layer are called, and where they stand in it."""
+        """Names of a layer's parts, and their order."""
         mixer = self._subject.module.config.mixer
         first = ATTENTION if MIXERS[mixer].is_attention else mixer
         return {first: "attention", CROSS: "cross", FEED_FORWARD: "feed_forward"}
@@ -406,7 +406,7 @@ class OwnParts:
         }
 
     def inner(self, stack: Stack) -> tuple[CallPlace, ...]:
-        """What reads the units of each feed-forward part."""
+        """Modules that read the units of each feed-forward part."""
         parts = [block.feed_forward for block in self._blocks(stack)]
         if not parts or any(part is None for part in parts):
             raise UserError("The layers of this model have no feed-forward part.", expected="layers with one")
@@ -420,7 +420,7 @@ class OwnParts:
         return tuple(CallPlace(module=part.down) for part in plain)
 
     def routers(self, stack: Stack) -> dict[int, nn.Module]:
-        """What sends tokens to experts, by layer."""
+        """Routers to experts, by layer."""
         parts = enumerate(block.feed_forward for block in self._blocks(stack))
         found: dict[int, nn.Module] = {at: one.router for at, one in parts if isinstance(one, Experts)}
         if not found:
@@ -451,7 +451,7 @@ class OwnParts:
 
 
 class PartPlaces(TypedDict):
-    """Where a part reads the stream, what its last product reads, and where that gives."""
+    """The modules at which a part reads the stream, its last product reads, and that product writes."""
 
     reads: CallPlace | None
     inside: CallPlace | None
@@ -532,7 +532,7 @@ class ForeignParts:
         return product
 
     def _units_of(self, stack: Stack, layer: int) -> CallPlace | None:
-        """What reads the units of a layer; None for experts, and where they are not found."""
+        """Module that reads the units of a layer; None for experts, or if not found."""
         try:
             return self.inner(stack)[layer]
         except UserError:

@@ -1,4 +1,4 @@
-"""What a question gets of a model that reads one text: streams, projections, probabilities, units.
+"""The data a question gets from a model that reads one text: streams, projections, probabilities, units.
 
 Our own models and those of Hugging Face's library are watched alike, at *places* (`models/passes.py`): a
 module and the number of its call in one pass. What is watched is what the model itself computed, in its own
@@ -516,7 +516,7 @@ def _is_sum(x: Numbers, given: Mapping[str, Numbers], dtype: torch.dtype) -> boo
 
 
 def _scaled(x: Numbers, given: Mapping[str, Numbers]) -> dict[str, Numbers]:
-    """What the parts gave times the one factor that fits best, such as Granite's `residual_multiplier`."""
+    """Outputs of the parts times the one factor that fits best, such as Granite's `residual_multiplier`."""
     total = sum(given.values(), np.zeros_like(x[1:]))
     factor = ((x[1:] - x[:-1]) * total).sum() / max(float((total * total).sum()), np.finfo(np.float64).tiny)
     return {name: part * factor for name, part in given.items()}

@@ -1,4 +1,4 @@
-"""What one head does: on one query of a text, step by step, and by its weights alone.
+"""One head: its steps for one query of a text, and its weights alone.
 
 Stepping through one head on one query: every number from q and k to the head's output.
 
@@ -260,7 +260,7 @@ class HeadWeights:
 
     @property
     def scale(self) -> float:
-        """What scores are multiplied by; raises UserError where a score is not a product of q and k."""
+        """Factor applied to scores; raises UserError if a score is not a product of q and k."""
         if self.score_scale is None:
             raise UserError(
                 "This model's scores are not products of a query and a key.",

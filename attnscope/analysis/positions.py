@@ -70,7 +70,7 @@ _TABLES = (
 
 
 class OwnPositions(NamedTuple):
-    """What a model says of positions: a matrix, what it is, its columns and rows, the scheme's name."""
+    """A model's own positional encoding: a matrix, its kind, its columns and rows, the name of the scheme."""
 
     matrix: Tensor
     note: str

@@ -1,4 +1,4 @@
-"""What a head does, in one sentence with the number behind it.
+"""A head's role, in one sentence with the number behind it.
 
 | role       | number                                      | from  | after                             |
 |------------|---------------------------------------------|-------|-----------------------------------|
@@ -73,7 +73,7 @@ def head_card(
     tree_texts: Sequence[Text] = (),
     sites: Sequence[Site] = (),
 ) -> HeadCard:
-    """What the head does, with its telling texts where the model and the texts measured are given.
+    """A head's card, with its most telling texts if the model and the measured texts are given.
 
     `texts` are those of the table, `tree_texts` those of the trees; `sites` say where columns are no tokens.
     Raises KeyError for an unknown head.
@@ -264,7 +264,7 @@ def _alignment_estimates(alignment: AlignmentTable, row: int) -> tuple[Estimate,
 def _statement(
     head: HeadRef, table: HeadTable, syntax: SyntaxTable | None, alignment: AlignmentTable | None
 ) -> str:
-    """What the numbers of a card are of, and what is missing for a head of cross-attention."""
+    """The basis of a card's numbers, and what is missing for a head of cross-attention."""
     said = table.statement if syntax is None else syntax.statement
     if head.stack != "cross":
         return said

@@ -117,14 +117,14 @@ def first_tensor(result: object) -> Tensor:
 
 
 class WatchedPass:
-    """What places read and gave in one pass, of the last text of the batch; float64 [n_tokens, n]."""
+    """Inputs and outputs of modules in one pass, for the last text of the batch; float64 [n_tokens, n]."""
 
     def __init__(self) -> None:
         self.read_at: dict[CallPlace, Tensor] = {}
         self.given_at: dict[CallPlace, Tensor] = {}
 
     def read(self, place: CallPlace) -> Numbers:
-        """What a place read; raises UserError where the pass never came there."""
+        """Input of a module; raises UserError if the pass never reached it."""
         return self._of(self.read_at, place)
 
     def given(self, place: CallPlace) -> Numbers:
@@ -146,7 +146,7 @@ class WatchedPass:
 
 @contextmanager
 def watched(*, reads: Sequence[CallPlace] = (), gives: Sequence[CallPlace] = ()) -> Iterator[WatchedPass]:
-    """What places read and give in the pass that follows."""
+    """Record the inputs and outputs of modules during the next pass."""
     seen = WatchedPass()
     with ExitStack() as stack:
         for module in dict.fromkeys(place.module for place in (*reads, *gives)):
@@ -185,7 +185,7 @@ def _last_text(x: Tensor) -> Tensor:
 
 
 def row_by_row(seen: WatchedPass, place: CallPlace | None, n_tokens: int) -> Numbers | None:
-    """What a place read, where that is a row for each token."""
+    """Input of a module, if it has a row for each token."""
     found = None if place is None else seen.read(place)
     return found if found is not None and len(found) == n_tokens else None
 
@@ -240,19 +240,19 @@ def found_weights(module: Transformer) -> Iterator[list[Tensor]]:
 
 
 def numbers_of_text(tensor: Tensor) -> Numbers:
-    """What was computed for one text, float64, without the axis of the batch."""
+    """Values computed for one text, float64, without the batch axis."""
     numbers: Numbers = exact(known_finite(tensor.detach()))[0].cpu().numpy()
     return numbers
 
 
 def numbers_in(tensor: Tensor) -> Numbers:
-    """What a model learned or computed, float64; −inf where a mask forbids a score."""
+    """Learned or computed values, float64; −inf where a mask forbids a score."""
     numbers: Numbers = exact(tensor.detach()).cpu().numpy()
     return numbers
 
 
 def known_finite(found: Tensor) -> Tensor:
-    """What a part of the model computed; raises NotFiniteError where it is NaN or infinite."""
+    """Values computed by part of the model; raises NotFiniteError if any is NaN or infinite."""
     if bool(torch.isfinite(found).all()):
         return found
     raise NotFiniteError(
@@ -281,7 +281,7 @@ def routes_of(result: Any, n_tokens: int) -> tuple[Numbers, Numbers]:
 
 @contextmanager
 def routed(routers: Mapping[int, nn.Module]) -> Iterator[dict[int, Any]]:
-    """What each router gives in the pass that follows; raises UserError for one that is not known."""
+    """Record the output of each router during the next pass; raises UserError for an unknown router."""
     seen: dict[int, Any] = {}
 
     def note(layer: int, module: nn.Module, result: Any) -> None:

@@ -119,7 +119,7 @@ def links_of_task(model: Model, source: str, target: str) -> Known:
 
 
 def word_spans(text: str, words: str) -> list[Span] | None:
-    """Where all the words stand that a text is made of; None when it is made of others."""
+    """Spans of all the words that make up a text; None if it is not made up of these words."""
     wanted = words.split()
     lower = text.lower()
     for written, sought in ((text, wanted), (lower, [word.lower() for word in wanted])):
@@ -258,7 +258,7 @@ def _maps(one: NumberedInputs, pair: AlignedPair, rows: str) -> WordMaps:
 
 
 def count_links(between: Tensor, pairs: Sequence[AlignedPair]) -> Tensor:
-    """What agreement, precision and recall divide: [2, batch, n_heads + 1, 3], numerators first.
+    """Counts for agreement, precision and recall: [2, batch, n_heads + 1, 3], numerators first.
 
     The last row is of the mean of the heads.
     """
@@ -350,7 +350,7 @@ def align_trace(
 
 
 def gold_cells(pair: AlignedPair, maps: WordMaps) -> tuple[GoldCell, ...]:
-    """Where the links lie on a map of tokens, sure ones last; a link whose word has no row is left out."""
+    """Cells of the gold links on a map of tokens, sure ones last; omits links to words without a row."""
     targets, sources = pair.target.split(), pair.source.split()
     found = []
     for is_sure, links in ((False, pair.possible - pair.sure), (True, pair.sure)):
@@ -376,7 +376,7 @@ def _word_maps(trace: Trace, site: Site, pair: AlignedPair, *, shift: int) -> Wo
 
 
 def _counts(trace: Trace, site: Site, maps: WordMaps, pair: AlignedPair) -> torch.Tensor:
-    """What `count_links` counts, [2, 1, n_heads + 1, 3], summed over blocks of target words."""
+    """Counts for `count_links`, [2, 1, n_heads + 1, 3], summed over blocks of target words."""
     record, targets = trace.records[site.key], pair.target.split()
     size = max(1, _BLOCK_CELLS // (site.n_heads * len(trace.source)))
     total = torch.zeros(2, 1, site.n_heads + 1, 3)

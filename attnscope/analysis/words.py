@@ -76,7 +76,7 @@ class WordProbe(QuietProbe):
 
 
 def find_spans(text: str, words: Sequence[str]) -> list[Span] | None:
-    """Where words stand one after the other in a text; None when one of them is not found.
+    """Spans of consecutive words in a text; None if one of them is not found.
 
     Nothing but blanks may lie between two words.
     """

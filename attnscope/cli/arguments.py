@@ -59,7 +59,7 @@ token_place = whole(-MOST, MOST)
 def _refused(
     text: str, kind: str, least: float, most: float, *, is_beyond: bool = False
 ) -> argparse.ArgumentTypeError:
-    """What was found and expected; a very distant end is shown only to those who go beyond it."""
+    """Found and expected values; a very distant bound is shown only to those who exceed it."""
     is_open = most >= MOST and not is_beyond
     end = f" from {least:,.12g} upwards" if is_open else f" from {least:,.12g} to {most:,.20g}"
     return argparse.ArgumentTypeError(

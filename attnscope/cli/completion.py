@@ -20,7 +20,7 @@ _DEVICES = ("auto", "cpu", "cuda", "mps")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
-    """What may stand in one place: some words, any file, or what nobody can list (neither)."""
+    """Possible completions: some words, any file, or neither if nobody can list them."""
 
     words: tuple[str, ...] = ()
     has_files: bool = False
@@ -302,7 +302,9 @@ def _zsh_plain(text: str) -> str:
 
 
 def _zsh_action(values: Values) -> str:
-    """What completes a place; a blank before a command keeps `_arguments` from adding options to it."""
+    """Completion action for one argument; a space before a command keeps `_arguments` from adding options to
+    it.
+    """
     words = " ".join(_quoted_in_zsh(word) for word in values.words)
     if values.words and values.has_files:
         return f' _alternative "words\\:word\\:({words})" "files\\:file\\:_files"'

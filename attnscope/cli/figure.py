@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 def add_other_arguments(parser: argparse.ArgumentParser) -> None:
-    """What B is, where it is not what A is."""
+    """Add the options of B, for where it differs from A."""
     parser.add_argument(
         "--with-model", metavar="MODEL", help="for difference: the model of B (default: MODEL)"
     )
@@ -139,7 +139,7 @@ def _has_other(arguments: argparse.Namespace) -> bool:
 
 
 def _names(arguments: argparse.Namespace) -> tuple[str, str]:
-    """What A and B are, naming only what tells them apart."""
+    """Names of A and B: only what distinguishes them."""
     first, second = ["A"], ["B"]
     if arguments.with_model:
         first.append(_model_name(arguments.model, arguments.with_model))
@@ -418,7 +418,7 @@ def _maker_without_text(view: str) -> "Callable[[argparse.Namespace], Figure] | 
 
 
 def _hints(spec: "FigureSpec") -> str:
-    """What would make the figure tell more."""
+    """Hints that would make the figure more informative."""
     from attnscope.figures.page import values_hint
 
     hint = values_hint(spec) or spec.hint()
@@ -426,7 +426,7 @@ def _hints(spec: "FigureSpec") -> str:
 
 
 def even_hint(spec: "FigureSpec") -> str:
-    """What to do where the scale up to 1 shows all maps in one colour; empty otherwise."""
+    """Hint for when the scale up to 1 shows all maps in one colour; empty otherwise."""
     from attnscope.figures.words_and_numbers import evenness
 
     words = evenness(spec)

@@ -435,7 +435,7 @@ class PanelWish:
     own: dict[str, str] = field(default_factory=dict)
 
     def tell(self, make: Callable[[], _Made]) -> _Made:
-        """What `make` gives; an error names the panel."""
+        """Result of `make`; an error names the panel."""
         try:
             return make()
         except UserError as error:

@@ -214,7 +214,7 @@ def check_colours(arguments: argparse.Namespace) -> None:
 def origin_of(
     arguments: argparse.Namespace, model: "Model", trace: "Trace", heads: tuple[HeadRef, ...]
 ) -> "FigureOrigin":
-    """What the figure is made from, for a figure file; the target is what was read, given or not."""
+    """Origin of the figure, for a figure file; the target is the one that was read, given or not."""
     from attnscope.figures.spec import FigureOrigin
     from attnscope.viewmodels.maps.aspect import Aspect
 

@@ -1,4 +1,4 @@
-"""What one output token owes to the inputs across layers, by one method: `rollout`, `flow`, `relevance`."""
+"""Influence of inputs on one output token across layers, by one method: `rollout`, `flow`, `relevance`."""
 
 import argparse
 from dataclasses import replace

@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def start_words(model: "Model") -> str:
-    """What the model's training went on from, as its card says; empty for one that began anew."""
+    """The model that training started from, according to the card; empty if it started from scratch."""
     from attnscope.models import OwnNetwork
 
     card = model.network.card.training if isinstance(model.network, OwnNetwork) else {}

@@ -1,4 +1,4 @@
-"""What the commands that look at a text have in common: model, text or texts, target, mask, gates, device."""
+"""Options shared by the commands that read a text: model, text or texts, target, mask, gates, device."""
 
 import argparse
 import dataclasses
@@ -171,7 +171,7 @@ def recorded_trace(model: "Model") -> "Trace":
 
 
 def tell_recorded(arguments: argparse.Namespace) -> int:
-    """What `info` says of a recording: its text, its sites with the modules they were, its check."""
+    """Text of `info` for a recording: its text, its sites with the recorded modules, its check."""
     from attnscope.models.opening import open_recording
 
     model = open_recording(arguments.model)

@@ -84,7 +84,7 @@ def _save(made: "WorkedOut", arguments: argparse.Namespace) -> None:
 
 
 def json_of_lab(made: "WorkedOut") -> dict[str, Any]:
-    """What was set and what follows from it; numbers that are not there are null."""
+    """Settings and results; missing numbers are null."""
     words, lab = made.shown.words, made.lab
     return {
         "lab": lab.name,

@@ -205,7 +205,7 @@ def _done(arguments: argparse.Namespace) -> int:
 
 
 def _lost_device(error: BaseException) -> UserError | None:
-    """What to tell when an accelerator gave up; nothing is imported for it that was not needed before."""
+    """Message for an accelerator that failed; imports nothing that was not needed before."""
     if "torch" not in sys.modules:
         return None
     from attnscope.nn.machine import lost_device
@@ -429,7 +429,7 @@ EXAMPLES = MappingProxyType(
 
 
 def examples_text(command: str) -> str:
-    """What stands below the help of a command: a remark and a line for each example; empty for none."""
+    """The end of a command's help: a remark and a line for each example; empty if there are none."""
     lines = [line for words, typed in EXAMPLES.get(command, ()) for line in (f"  # {words}", _folded(typed))]
     return "\n".join(("", "examples:", *lines, "")) if lines else ""
 

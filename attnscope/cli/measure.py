@@ -55,7 +55,7 @@ def table_of_text(measures: "Sequence[HeadMeasures]") -> str:
 
 
 def _estimates(measures: "Sequence[HeadMeasures]") -> list[str]:
-    """What is said of estimates from some rows, with their largest standard errors; nothing elsewhere."""
+    """Note on estimates from some rows, with their largest standard errors; empty if there are none."""
     some = [one for one in measures if one.n_rows]
     if not some:
         return []
@@ -361,7 +361,7 @@ def _tell_sources_only(
 
 
 def _telling(passing: "Iterator[CorpusProgress | Findings]") -> "Iterator[Findings]":
-    """What a measuring pass finds, with its progress on standard error."""
+    """Result of a measuring pass, with progress on standard error."""
     from attnscope.records.findings import Findings
 
     progress = JobProgress()

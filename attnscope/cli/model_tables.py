@@ -1,4 +1,4 @@
-"""What a model is, in lines and tables of text: its facts, sites, choices and cost.
+"""A model in lines and tables of text: its facts, sites, choices and cost.
 
 The models of the literature by their names on the command line: what one is, and a recipe of it. And what a
 recipe costs before anything is allocated.
@@ -86,7 +86,7 @@ def licence_in_card(folder: Path) -> str:
 
 
 def reads(info: ModelInfo) -> str:
-    """What the model takes and what it says, in words."""
+    """Inputs and outputs of the model, in words."""
     if info.reads != "text":
         own = ", and a second text that it can write itself" if info.takes_target else ""
         size = f", {info.picture_words}" if info.picture_words else ""
@@ -216,7 +216,7 @@ def preset_row(name: str) -> "PresetRow | None":
 
 
 def recipe_of(name: str) -> str:
-    """What `read_recipe` is given for a word: the text of a preset's recipe, else the word itself."""
+    """Argument for `read_recipe`: the text of a preset's recipe, or the word itself."""
     from attnscope.viewmodels.training.recipe_text import new_recipe
 
     row = preset_row(name)

@@ -125,7 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @dataclasses.dataclass
 class _Found:
-    """What there is so far: the lines in their order, and the scores once they are counted."""
+    """The translations so far: the lines in order, and the scores once computed."""
 
     model: str
     settings: str

@@ -1,4 +1,4 @@
-"""What made an output, as maps: the parts that add up to it, and patches. For the screen and for files."""
+"""Maps of the parts that add up to an output, and of patches. For the screen and for files."""
 
 import math
 from collections.abc import Mapping
@@ -76,7 +76,9 @@ def patch_cells(found: PatchMap) -> CellMap:
 
 
 def reads_cells(found: Attribution, picture: Picture) -> CellMap:
-    """What all heads read at each patch, over the picture; raises ValueError for an attribution without."""
+    """Attention of all heads to each patch, over the picture; raises ValueError for an attribution without
+    it.
+    """
     if found.reads is None:
         raise ValueError("an attribution of a text has no patches")
     reads = found.reads.astype(np.float64)
@@ -94,7 +96,7 @@ def reads_cells(found: Attribution, picture: Picture) -> CellMap:
 
 
 def influence_cells(name: str, weights: NDArray[np.float64], picture: Picture) -> CellMap:
-    """What one output token owes to each patch by one method, over the picture; `weights` [n_tokens]."""
+    """Influence of each patch on one output token by one method, over the picture; `weights` [n_tokens]."""
     values = weights[picture.n_first :].reshape(picture.n_rows, picture.n_columns)
     limit = float(np.nan_to_num(values).max())
     return CellMap(
@@ -111,7 +113,7 @@ def influence_cells(name: str, weights: NDArray[np.float64], picture: Picture) -
 def table_cells(
     keys: tuple[Token, ...], found: Mapping[Method, NDArray[np.float64]], n_source: int, unit: str
 ) -> CellMap:
-    """What one output token owes to each input: inputs down, methods across; `found` [n_keys] each."""
+    """Influence of each input on one output token: inputs down, methods across; `found` [n_keys] each."""
     values = np.stack(list(found.values()), axis=1)
     finite = values[np.isfinite(values)]
     names = [token.piece for token in keys]
@@ -133,7 +135,7 @@ def table_cells(
 
 
 def _apart(weights: NDArray[np.float64], picture: Picture, form: str) -> str:
-    """What stands on special tokens, and on all patches together."""
+    """The shares of special tokens and of all patches."""
     on_first = float(np.nansum(weights[: picture.n_first]))
     on_patches = float(np.nansum(weights[picture.n_first :]))
     said = f"{format(on_patches, form)} on patches"

@@ -35,7 +35,7 @@ _STRONGEST = 0.85
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellLayout:
-    """Where the cells of a map lie."""
+    """Positions of a map's cells."""
 
     cells: QRectF
     n_rows: int

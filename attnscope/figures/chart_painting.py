@@ -134,7 +134,7 @@ def paint_charts(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Placed:
-    """Where a chart's plot and its unit lie, and what stands beside the plot."""
+    """Positions of a chart's plot and unit, and the space beside the plot."""
 
     plot: QRectF
     unit_at: QPointF
@@ -226,7 +226,7 @@ def paint_chart(
 def ticks_apart(
     ticks: list[tuple[float, str]], ends: tuple[float, float], height: float
 ) -> list[tuple[float, str]]:
-    """Those of ascending ticks, values and words, whose words do not touch on an axis of this height."""
+    """The ascending ticks, values and words, whose words do not touch on an axis of this height."""
     kept: list[tuple[float, str]] = []
     for tick in ticks:
         gap_px = (tick[0] - kept[-1][0]) / (ends[1] - ends[0]) * height if kept else math.inf
@@ -236,7 +236,7 @@ def ticks_apart(
 
 
 def words_apart(ticks: list[tuple[float, str]], px_each: float) -> list[tuple[float, str]]:
-    """Those of ascending ticks whose words do not touch the one before, at `px_each` pixels for 1."""
+    """The ascending ticks whose words do not touch the previous one, at `px_each` pixels for 1."""
     kept: list[tuple[float, str]] = []
     for at, word in ticks:
         half = (text_width(word) + (text_width(kept[-1][1]) if kept else 0.0)) / 2 + type_px(6)
@@ -322,7 +322,7 @@ def _y_ticks(chart: Chart, y_range: tuple[float, float], height: float) -> list[
 
 
 def _unit_place(rect: QRectF, chart: Chart) -> QPointF:
-    """Where the unit of the y axis begins: beside the title, or below it where there is no room for it."""
+    """Left edge of the y axis's unit: beside the title, or below it if there is no room."""
     beside = text_width(chart.title, NORMAL_PX, is_bold=True) + 8
     strip = 0.0 if chart.field is None else strip_width(chart.field) + 8
     if beside + text_width(chart.y_label) + strip <= rect.width():

@@ -65,7 +65,7 @@ SCORE_UNITS: dict[Ranking, str] = {
 
 
 def score_unit(found: Importance) -> str:
-    """What the scores count."""
+    """Unit of the scores."""
     return "share of its layer's length" if found.is_normalised else SCORE_UNITS[found.ranking]
 
 

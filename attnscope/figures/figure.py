@@ -123,7 +123,7 @@ class Figure:
     axes: tuple[Axes, ...] = field(default=(), repr=False, compare=False)
 
     def __repr__(self) -> str:
-        """What it shows and its size, in one line; notebooks draw it instead."""
+        """-"""
         return f"Figure: {self.spec.view}, {self.spec.width_mm:g} × {self.spec.height_mm:g} mm"
 
     def save(self, path: str | Path) -> Path:
@@ -296,7 +296,7 @@ def draw_wanted(
     origin: FigureOrigin | None,
     **paper: Unpack[PaperOptions],
 ) -> Figure:
-    """What is wanted of a trace, drawn as `figure` says."""
+    """Draw the wanted part of a trace, as `figure` describes."""
     of_traces = [name for name, kind in VIEWS.items() if kind.reads_trace]
     if view not in of_traces:
         raise UserError(
@@ -388,7 +388,8 @@ def panels(
 
 
 def telling_titles(parts: Sequence[FigureSpec]) -> tuple[str, ...]:
-    """What tells the figures apart: of model, text, second text and gates those that are not the same in all.
+    """Titles that distinguish the figures: model, text, second text and gates, if they are not the same in
+    all.
 
     A second text that goes with its model and text, as what a model writes does, tells nothing more.
     """

@@ -63,7 +63,7 @@ class SavedFigure:
 
 
 def what_to_keep(spec: FigureSpec) -> "SavedFigure | FigureSpec":
-    """What a figure file holds of a figure: the question where its text can be read again, else all of it."""
+    """Content of a figure file: the question if its text can be read again, else the whole figure."""
     asked = spec.asked()
     return spec if spec.origin is None or asked is None else _question(spec, spec.origin, asked)
 
@@ -137,14 +137,14 @@ def is_figure_file(path: Path | str) -> bool:
 
 
 def read_figure_file(path: Path) -> "SavedFigure | FigureSpec":
-    """What is kept in a file: a question or a whole figure; raises LoadError saying what is wrong."""
+    """Content of a figure file: a question or a whole figure; raises LoadError describing the fault."""
     return _kept(as_object(read_json(path, max_bytes=MAX_BYTES), what=str(path)), str(path), path.parent)
 
 
 def figure_from_bytes(
     data: bytes, *, what: str = "figure", folder: Path | None = None
 ) -> "SavedFigure | FigureSpec":
-    """What is kept in these bytes; raises LoadError."""
+    """Content of these bytes; raises LoadError."""
     return _kept(parse_object(data, what=what), what, folder)
 
 
@@ -239,7 +239,7 @@ def _check_again(head_map: HeadMap) -> SelfCheck | None:
 
 
 def _reasons(spec: FigureSpec) -> Iterator[str]:
-    """What stands against painting a figure or one of its panels."""
+    """Reasons why a figure or one of its panels cannot be painted."""
     if any(not head_map.weights.size or not head_map.full > 0 for head_map in spec.held_maps()):
         yield "a map without a cell"
     if not spec.fits_together():

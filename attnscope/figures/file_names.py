@@ -37,7 +37,7 @@ def is_stream(path: Path) -> bool:
 
 
 def _without_extension(path: Path) -> Path:
-    """Where a figure goes whose name tells no format."""
+    """Default format for file names without an extension."""
     if os.path.isdir(path):
         raise SaveError(
             f"{path} is a folder.",

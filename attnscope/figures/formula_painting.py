@@ -165,7 +165,7 @@ class _Parser:
         return Symbol(letter, "operator")
 
     def _filled_in(self) -> list[Node]:
-        """What was filled in, not read as a formula; a sum of numbers in its terms, to be broken there."""
+        """A value filled in, not parsed as a formula; a line may break at the terms of a sum."""
         found = _ISOLATED.match(self._text, self._at)
         if found is None:
             self._at += 1
@@ -221,7 +221,7 @@ class _Parser:
         return Row((Symbol("−" if sign == "-" else sign, "operator"), *found.parts)) if sign else found
 
     def _bare(self, is_bracketed: bool) -> Row:
-        """What a script or a root holds: a bracket without its brackets, or one part."""
+        """Content of a script or root: a bracket without its brackets, or one part."""
         if is_bracketed and self._closes("("):
             self._at += 1
             inside = self.row(")")
@@ -398,7 +398,7 @@ def _broken(parts: tuple[Node, ...], em: float, room: float) -> list[Box]:
 
 
 def _terms(parts: tuple[Node, ...]) -> list[tuple[Node, ...]]:
-    """What must not be torn apart: the parts between the spaces at which a line may end."""
+    """Unbreakable parts: those between the spaces at which a line may end."""
     terms: list[tuple[Node, ...]] = []
     begin = 0
     for k, part in enumerate(parts):

@@ -240,7 +240,7 @@ _LEAST_ROLE = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridMarks:
-    """What lies over the maps: gates, selected heads, the one under the cursor, coloured frames, roles."""
+    """Marks over the maps: gates, selected heads, the head under the cursor, coloured frames, roles."""
 
     gates: Gates = NO_GATES
     selection: tuple[HeadRef, ...] = ()

@@ -306,7 +306,7 @@ def _json(spec: FigureSpec, maps: tuple[HeadMap, ...], title: str) -> str:
 
 
 def page_data(spec: FigureSpec, maps: tuple[HeadMap, ...], title: str) -> dict[str, Any]:
-    """What `drawMaps` is told of a figure, but for the weights of its maps."""
+    """Data of a figure for `drawMaps`, except the weights of its maps."""
     alone, peak = len(maps) == 1, common_peak(spec)
     told = [
         _map(spec, head_map, peak, "" if alone else _letter(i), own)

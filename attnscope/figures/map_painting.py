@@ -78,7 +78,7 @@ def share_text(weight: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColourBar:
-    """What a bar of colours says: its colours, what they count, and the kinds of missing numbers.
+    """A colour bar: its colours, their quantity, and the kinds of missing numbers.
 
     `words` [n] are the colours from 0 to 1 where they are not those of `colour_map`.
     """
@@ -187,7 +187,7 @@ class MapLayout:
 
     @property
     def rows(self) -> Span:
-        """Where the queries lie, from top to bottom."""
+        """Spans of the queries, from top to bottom."""
         step = self.cells.height() / self.view.height()
         origin = self.cells.top() - self.view.top() * step
         return Span(
@@ -196,7 +196,7 @@ class MapLayout:
 
     @property
     def columns(self) -> Span:
-        """Where the keys lie, from left to right."""
+        """Spans of the keys, from left to right."""
         step = self.cells.width() / self.view.width()
         origin = self.cells.left() - self.view.left() * step
         low, high = self.cells.left(), self.cells.right()
@@ -463,7 +463,7 @@ def _paint_title(
 def _paint_badge(
     painter: QPainter, layout: MapLayout, head_map: HeadMap, style: MapStyle, palette: Palette
 ) -> float:
-    """What the self-check found wrong, at the right of the title; that all is right only where it is asked.
+    """Faults found by the self-check, at the right of the title; success is shown only on request.
 
     Gives the width that it takes.
     """
@@ -569,7 +569,7 @@ def _paint_axes(
 
 
 def paint_axis_names(painter: QPainter, layout: MapLayout, names: tuple[str, str], palette: Palette) -> None:
-    """What the columns and the rows are called, in the corner above the rows' labels."""
+    """Paint the names of columns and rows in the corner above the rows' labels."""
     bottom, right = layout.cells.top() - PAD_PX, layout.cells.left() - PAD_PX - 2
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))

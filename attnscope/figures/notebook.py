@@ -250,7 +250,7 @@ document.querySelectorAll('[data-attnscope="{mark}"]').forEach(function (place) 
 
 
 def _data(spec: FigureSpec, axes: Sequence[Axes]) -> dict[str, Any] | None:
-    """What the script is told; None for what is no map of weights, and for more weights than fit."""
+    """Data for the script; None for anything but maps of weights, or if there are too many weights."""
     if isinstance(spec, GridFigure):
         return _grid_data(spec, axes)
     is_panels = isinstance(spec, PanelsFigure) and all(isinstance(one, HeadFigure) for one in spec.panels)

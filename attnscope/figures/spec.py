@@ -1,6 +1,4 @@
-"""What every figure has, whatever it shows: look, words, page, and its maps, each made once; and what each
-view answers.
-"""
+"""Shared by all figures: look, words, page, and maps, each made once; and the interface of a view."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -60,7 +58,7 @@ FigureT = TypeVar("FigureT", bound="FigureSpec")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caption:
-    """What a figure says below its picture; empty parts are left out.
+    """The caption below a picture; empty parts are omitted.
 
     `model` is the model's name and `sha256` the checksum of its weights, `text` and `target` what it read,
     `step` the training step, `note` a sentence of your own, `role` what the head was measured to do. Head,
@@ -78,7 +76,7 @@ class Caption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureOrigin:
-    """What a figure of a text was made from, enough to draw it again: see `figure_file`.
+    """The origin of a figure of a text, enough to draw it again: see `figure_file`.
 
     `source` is what opens the model, `model` its name and `sha256` the checksum of its weights; `text` and
     `target` are what it read, `past_trained` whether at positions it was not trained on; `heads` the
@@ -101,7 +99,7 @@ Choice = Literal["colours", "scale", "values", "bar", "turn", "every", "plain", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureRequest:
-    """What a trace is asked for to draw a figure again; `also` are the panels beside the heads'."""
+    """The data needed from a trace to draw a figure again; `also` are the panels beside the heads'."""
 
     heads: tuple[HeadRef, ...] = ()
     stack: Stack | None = None
@@ -201,15 +199,15 @@ class FigureSpec(ABC):
         return None
 
     def shown_words(self) -> list[str]:
-        """What the caption says of what is shown."""
+        """The caption's account of what is shown."""
         return []
 
     def name_parts(self) -> list[str]:
-        """What stands after model and view in the suggested name of its file."""
+        """The part of its suggested file name after model and view."""
         return []
 
     def faults(self) -> Iterator[UserError]:
-        """What cannot be of its own numbers."""
+        """Inconsistencies in its own numbers."""
         return iter(())
 
     def parts(self) -> "tuple[FigureSpec, ...]":
@@ -233,11 +231,11 @@ class FigureSpec(ABC):
         return (("a", "", head_map) for head_map in self.held_maps())
 
     def site_checks(self) -> tuple[SelfCheck, ...]:
-        """What the self-check found of what is drawn."""
+        """Results of the self-check for the sites drawn."""
         return tuple(head_map.check for head_map in shown_maps(self) if head_map.check is not None)
 
     def row_tokens(self) -> tuple[Token, ...]:
-        """What its rows are called; of panels, those of the first."""
+        """Row labels; of panels, those of the first."""
         return next((head_map.queries for _, _, head_map in self.titled_maps()), ())
 
     def thumbnail_peaks(self) -> tuple[float, ...]:
@@ -269,7 +267,7 @@ class FigureSpec(ABC):
         return False
 
     def hint(self) -> str:
-        """What would make it tell more; mostly empty."""
+        """Hint that would make it more informative; mostly empty."""
         return ""
 
     def cell_px(self, body: QRectF) -> float | None:
@@ -281,7 +279,7 @@ class FigureSpec(ABC):
         return ""
 
     def asked(self) -> FigureRequest | None:
-        """What a trace is asked for to draw it again; None where only its numbers say it."""
+        """The request to a trace that draws it again; None if only its numbers determine it."""
         return None
 
     def as_view(self, kind: type[FigureT], **shown: object) -> FigureT:
@@ -354,7 +352,7 @@ def check_dots(spec: FigureSpec) -> None:
 
 
 class DrawnTrace(Protocol):
-    """What a trace must offer to be drawn."""
+    """The interface of a trace that can be drawn."""
 
     @property
     def sites(self) -> tuple[Site, ...]:
@@ -391,7 +389,8 @@ class DrawnTrace(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherSide:
-    """What a head is compared with: `head` of another trace, None the same one; `names` are of both sides.
+    """The other side of a comparison: `head` of another trace, or of the same if None; `names` are of both
+    sides.
 
     Without names they are told apart by what differs.
     """
@@ -405,7 +404,7 @@ class OtherSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What of a trace is to be drawn: `heads` or a `stack`, through an aspect.
+    """The wanted part of a trace: `heads` or a `stack`, under an aspect.
 
     `also` are panels beside those of heads, in `columns`. What is `from_file` may have more panels than are
     put on a page otherwise.
@@ -483,12 +482,12 @@ class Wanted:
 
     @property
     def rows(self) -> Rows:
-        """What the rows of cross-attention are named after."""
+        """Row labels of cross-attention."""
         return self.aspect.rows
 
 
 def map_key(head_map: HeadMap) -> tuple[object, ...]:
-    """What two maps share only when they are the same one: head, tokens and weights."""
+    """Key that identifies a map: head, tokens and weights."""
     return (
         head_map.head, head_map.name, head_map.queries, head_map.keys, head_map.weights.tobytes()
     )  # fmt: skip

@@ -100,7 +100,7 @@ def paper_type(family: str = "", *, is_of_reader: bool = False) -> AbstractConte
 
 
 def type_key() -> tuple[float, str, bool]:
-    """What labels and their widths depend on at this moment, for whoever remembers some."""
+    """Everything that labels and their widths depend on, as a cache key."""
     return _Type.factor, _Type.family, _Type.is_of_reader
 
 

@@ -210,7 +210,7 @@ def paint_cell_values(
 def part_rect(
     layout: TileLayout, window: MapWindow, rows: tuple[float, float], cols: tuple[float, float]
 ) -> QRectF:
-    """Where some rows and columns lie, which may be partly outside the cells' rectangle."""
+    """Rectangle of some rows and columns; may be partly outside the cells' rectangle."""
     left, top = window.place(rows[0], cols[0])
     right, bottom = window.place(rows[1], cols[1])
     corner = layout.cells.topLeft()
@@ -305,7 +305,7 @@ def _source_rect(tile: MapTile, rows: tuple[int, int], cols: tuple[int, int]) ->
 
 
 def _cells_of(first: float, last: float, b: int, part: tuple[int, int]) -> tuple[float, float]:
-    """Where blocks lie in the map; the last one is drawn in full though it may stand for fewer cells."""
+    """Cells covered by blocks of the map; the last is drawn in full though it may stand for fewer cells."""
     return part[0] + first * b, part[0] + last * b
 
 
@@ -467,7 +467,7 @@ def paint_map_part(
 
 
 def part_layout(rect: QRectF, part: MapPart) -> tuple[TileLayout, MapWindow]:
-    """Where everything lies: room for pieces only where there are some, the bar beside the map."""
+    """Layout: room for pieces only if there are any, the bar beside the map."""
     n_queries, n_keys = len(part.queries), len(part.keys)
     layout = tile_layout(rect, n_queries, n_keys)
     window = part_window(part, layout.cells)

@@ -32,7 +32,7 @@ _LEAN_OUT_PX = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Where the tokens of one axis lie: token i from `origin + i·step` on; `low`…`high` is visible."""
+    """Positions of one axis's tokens: token i from `origin + i·step` on; `low`…`high` is visible."""
 
     origin: float
     step: float
@@ -72,7 +72,7 @@ def _label_width(label: str, is_special: bool, _type: object) -> float:
 
 
 def axis_names(queries: tuple[Token, ...], style: MapStyle) -> tuple[str, str]:
-    """What the columns and the rows are called: `Key`, and `Query`, or `Written` after what rows write."""
+    """Names of columns and rows: `Key`, and `Query`, or `Written` for generated rows."""
     first = next((query for query in queries if query.id != NO_TOKEN), None)  # beside another text begin gaps
     own = "Written" if first is not None and first.read else "Query"
     return plain_text(style.key_name) or "Key", plain_text(style.query_name) or own

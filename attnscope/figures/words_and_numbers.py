@@ -1,4 +1,4 @@
-"""What stands beside a figure: its caption, with everything a reader needs to make it again, and its numbers.
+"""A figure's accompanying data: its caption, with everything needed to make it again, and its numbers.
 
 The numbers are CSV for people and NPZ for programs; for views of whole maps they are those of the maps.
 """
@@ -70,7 +70,7 @@ def caption_lines(spec: FigureSpec) -> tuple[str, ...]:
 
 
 def wrong_words(spec: FigureSpec) -> str:
-    """What the self-check found wrong with the maps of a figure, at its worst; empty where nothing is."""
+    """The worst fault that the self-check found in a figure's maps; empty if none."""
     wrong = (check for check in spec.site_checks() if not check.is_good)
     worst = max(wrong, key=lambda check: check.worst, default=None)
     if worst is None:
@@ -79,7 +79,7 @@ def wrong_words(spec: FigureSpec) -> str:
 
 
 def _remarks(spec: FigureSpec) -> Iterator[str]:
-    """What a reader may wonder at: one colour all over, and letters over a dashed line."""
+    """Remarks on anything surprising: a uniform colour, letters over a dashed line."""
     yield evenness(spec)
     own = {t.piece: None for m in shown_maps(spec) for t in (*m.queries, *m.keys) if t.own}
     pieces = [piece for piece in own if piece in UNKNOWN_PIECES]
@@ -88,7 +88,7 @@ def _remarks(spec: FigureSpec) -> Iterator[str]:
 
 
 def evenness(spec: FigureSpec) -> str:
-    """That the scale up to 1 shows all maps in one colour; empty where it does not."""
+    """Note that the scale up to 1 shows all maps in one colour; empty if it does not."""
     if not spec.tells_evenness or spec.style.scale != "fixed":
         return ""
     words = [even_words(head_map) for head_map in shown_maps(spec)]
@@ -125,7 +125,7 @@ def _mask_of(head_map: HeadMap) -> str:
 
 
 def scale_words(spec: FigureSpec) -> str:
-    """What the ends of the colours stand for; of a sum of heads over 1."""
+    """Meaning of the colour bar's ends; of a sum of heads over 1."""
     return f"scale {_SCALE_WORDS[spec.style.scale].format(common_peak(spec))}, {spec.style.colour_map}"
 
 
@@ -233,7 +233,7 @@ def map_arrays(spec: FigureSpec) -> dict[str, NDArray[np.generic]]:
 def token_arrays(
     name: str, queries: tuple[Token, ...], keys: tuple[Token, ...]
 ) -> dict[str, NDArray[np.generic]]:
-    """What is read at the rows of a map, what is written there if that is another token, and its columns."""
+    """Tokens read at the rows of a map, the tokens written there if different, and its columns."""
     written = {f"{name}_written": _pieces(queries)} if any(query.read for query in queries) else {}
     read = np.array([query.read or query.piece for query in queries], dtype=np.str_)
     return {f"{name}_queries": read, **written, f"{name}_keys": _pieces(keys)}

@@ -79,7 +79,7 @@ class Trouble(Exception):
 
 
 def ask_hub(name: str) -> ModelOffer:
-    """What a download of a model would fetch: configuration, tokenizer and safetensors, no code, no pickle.
+    """List the files of a model to download: configuration, tokenizer and safetensors, no code, no pickle.
 
     Raises LoadError with the reason.
     """
@@ -197,7 +197,7 @@ class _Redirects(HTTPRedirectHandler):
 
 
 def _refused(name: str, error: HTTPError) -> Trouble:
-    """What an answer that is an error means."""
+    """Meaning of an error response."""
     host, reason = hub_host(), error.headers.get("X-Error-Code", "") if error.headers else ""
     code = error.code
     if code == 429:

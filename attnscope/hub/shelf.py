@@ -30,7 +30,7 @@ _OTHER_BUNDLE = (
 
 
 def how_to_install() -> str:
-    """What to do where the library is missing: a bundle has no pip."""
+    """How to install the missing library; a bundle has no pip."""
     return _OTHER_BUNDLE if is_bundle() else _INSTALL
 
 
@@ -88,7 +88,7 @@ def hub_host() -> str:
 
 
 def hub_token() -> str:
-    """What the person logged in to the Hub with; empty for nobody."""
+    """The user's token for the Hub; empty if not logged in."""
     return str(import_hub().get_token() or "")
 
 
@@ -241,7 +241,7 @@ def whole_snapshot(name: str) -> Path | None:
 
 
 def folder_here(name: str) -> Path | None:
-    """Where a whole model is on this computer, also one of the shelf by its short name or its older one.
+    """Local folder of a complete model; also by the short or former name of one on the shelf.
 
     Raises LoadError as `carried_folder` does.
     """
@@ -305,12 +305,12 @@ def shelf_rows() -> tuple[ShelfRow, ...]:
 
 
 def find_row(name: str) -> ShelfRow:
-    """Where a model is, on the shelf or not."""
+    """Find a model, on the shelf or not."""
     return _row(next((entry for entry in shelf_entries() if entry.name == name), unlisted(name)))
 
 
 def part_paths(name: str) -> list[Path]:
-    """What has come of a download that was broken off."""
+    """Files of an interrupted download."""
     try:
         return sorted((repository_folder(name) / "blobs").glob(f"*{PART_ENDING}"))
     except (LoadError, OSError):
@@ -327,7 +327,7 @@ def bytes_here(name: str, file: HubFile) -> int:
 
 
 def _names_of(name: str, given: str = "") -> Iterable[str]:
-    """What the cache may call a model: models of the shelf had no owner once."""
+    """Names that the cache may use for a model: models of the shelf once had no owner."""
     is_listed = any(entry.name == name for entry in shelf_entries())
     older = (name.rpartition("/")[2],) if is_listed else ()
     return dict.fromkeys((given or name, name, *older))

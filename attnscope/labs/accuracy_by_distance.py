@@ -295,7 +295,7 @@ def _lines(xs: Numbers, ys: dict[Reader, Numbers]) -> tuple[Series, ...]:
 
 
 def far_cells(shown: Far) -> tuple[CellMap, ...]:
-    """What the last token of the convolution reads, layer by layer."""
+    """Tokens read by the last position of the convolution, layer by layer."""
     n = shown.field.shape[1]
     return (
         CellMap(

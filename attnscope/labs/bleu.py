@@ -69,7 +69,7 @@ CLAIM = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BleuChoice:
-    """What is translated, and how; and the sentence that is looked at."""
+    """The sentences to translate and how, and the sentence shown."""
 
     file: str = file_line(
         tip="Pairs of your own: source, tab and translation on each line; lines with the same source are one "
@@ -107,7 +107,7 @@ class BleuChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """What is known so far: the finding, and the text that is looked at; None while there is none."""
+    """The finding so far, and the text shown; None while there is none."""
 
     choice: BleuChoice
     found: BleuFinding | None

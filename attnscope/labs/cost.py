@@ -1,4 +1,4 @@
-"""What a longer text costs: attention against a recurrent network, on paper and by the clock.
+"""The cost of a longer text: attention against a recurrent network, on paper and by the clock.
 
     symbol   meaning
     T, d     tokens of the text, width of the vectors
@@ -64,7 +64,7 @@ class CostChoice:
 
     @property
     def sizes(self) -> int:
-        """What a measurement depends on: the width."""
+        """The size on which a measurement depends: the width."""
         return self.d_model
 
 

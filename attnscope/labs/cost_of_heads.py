@@ -1,4 +1,4 @@
-"""What more heads cost: h heads of width d/h against one of width d, counted and by the clock.
+"""The cost of more heads: h heads of width d/h against one of width d, counted and by the clock.
 
     symbol   meaning                                                              shape
     T, d     tokens of the text, width of the model
@@ -52,7 +52,7 @@ class HeadsChoice:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """What a measurement depends on: tokens and width."""
+        """The sizes on which a measurement depends: tokens and width."""
         return self.n_tokens, self.d_model
 
 
@@ -68,7 +68,7 @@ class HeadsCost:
 
 
 def cost_heads(choice: HeadsChoice) -> HeadsCost:
-    """What is counted and what is known by the clock."""
+    """The counts, and the times known so far."""
     points = tuple(sorted(choice.points, key=lambda p: p.n_heads))
     return HeadsCost(
         choice=choice,

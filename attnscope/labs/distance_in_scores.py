@@ -183,7 +183,7 @@ def _sentence(choice: DistanceChoice, distance: int) -> str:
 
 
 def distance_cells(shown: Distances) -> tuple[CellMap, ...]:
-    """What the score of each pair gets, a map for each way."""
+    """Terms of each pair's score, a map for each method."""
     return tuple(
         CellMap(
             title=name,

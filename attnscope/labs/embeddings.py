@@ -1,4 +1,4 @@
-"""What enters the first layer: token embeddings beside positions, the tied table, and dropout.
+"""The input of the first layer: token embeddings beside positions, the tied table, and dropout.
 
     symbol   meaning                                                                shape
     E        a table of token embeddings, each number from N(0, 1/d)                [n_tokens, d]
@@ -49,7 +49,7 @@ class TiedModel(NamedTuple):
 
     @property
     def n_table(self) -> int:
-        """What a table takes, and an output layer of its own."""
+        """Parameters of a table and of a separate output layer."""
         return self.vocab_size * self.d_model
 
 
@@ -114,7 +114,7 @@ def embed(choice: EmbeddingChoice) -> Embedded:
 
 
 def dropped(x: Numbers, chance: Numbers, p: float) -> Numbers:
-    """What stays of x, as it is: `chance` are uniform numbers of 0 … 1, and those below p are dropped."""
+    """Drop entries of x without rescaling: those whose uniform number `chance` (0 … 1) is below p."""
     return np.where(chance < p, 0.0, x)
 
 
@@ -239,7 +239,7 @@ def embedding_charts(shown: Embedded) -> tuple[Chart, ...]:
 
 
 def _tied_chart() -> Chart:
-    """What a tied output layer saves of the parameters that published models would have without."""
+    """Parameters that published models save by a tied output layer."""
     tied = np.array([one.n_tied for one in PUBLISHED], np.float64)
     table = np.array([one.n_table for one in PUBLISHED], np.float64)
     saved = table / (tied + table)

@@ -1,4 +1,4 @@
-"""What the labs' examples found, for those that take longer than a lecture waits: there at once."""
+"""Precomputed findings of the labs' examples, for those that take longer than a lecture can wait."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -71,7 +71,7 @@ def _asked_alike(finding: Finding) -> tuple[Finding, ...]:
 
 
 def _listed(value: object) -> list[object]:
-    """What stands under a key; raises ValueError where that is no list."""
+    """List stored under a key; raises ValueError if it is not a list."""
     if not isinstance(value, list):
         raise ValueError("the labs' findings of a kind are no list")
     return value

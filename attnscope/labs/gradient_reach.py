@@ -106,7 +106,7 @@ def reach(choice: ReachChoice) -> GradientReach:
 
 
 def kept(sizes: Numbers) -> Numbers:
-    """What is left of the size at distance 1, from there on: [n_tokens] to [n_tokens − 1]."""
+    """Size relative to distance 1, from there on: [n_tokens] to [n_tokens − 1]."""
     return np.asarray(sizes[1:] / sizes[1])
 
 
@@ -259,12 +259,12 @@ def _named(plain: Numbers, gated: Numbers, attention: Numbers) -> tuple[tuple[st
 
 
 def _forget(choice: ReachChoice) -> float:
-    """What the forget gate keeps of the cell at each step, while its inputs are small."""
+    """The share of the cell kept by the forget gate at each step, while its inputs are small."""
     return float(1 / (1 + np.exp(-choice.forget_bias)))
 
 
 def _sentence(choice: ReachChoice, distance: int, far: dict[str, float]) -> str:
-    """What a student is to see: nothing is lost with the distance in attention alone."""
+    """The conclusion for a student: attention alone loses nothing with distance."""
     near = f"Attention's gradient is about 1/T = {format_number(1 / choice.n_tokens, 2)} near and far."
     if distance == 1:
         return f"{near} Every curve is a share of that at distance 1: choose a larger one."

@@ -76,7 +76,7 @@ def learn_score(score: str, features: Numbers, values: Numbers, temperature: flo
 
 
 def first_parameters(score: str, d: int) -> tuple[Numbers, ...]:
-    """Where learning begins: the plain product of the general score, or random tanh units."""
+    """Initial parameters: the plain product of the general score, or random tanh units."""
     if score == "general":
         return (np.eye(d),)
     random = np.random.default_rng(0)
@@ -163,7 +163,7 @@ def scores_offered() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegressionChoice:
-    """What can be set; `sigma` is the width of the Gaussian, σ² the temperature of the other scores."""
+    """The settings; `sigma` is the width of the Gaussian, σ² the temperature of the other scores."""
 
     score: str = one_of("gaussian", scores_offered(), title="score", tip="How a query scores a key")
     features: Features = one_of(
@@ -285,7 +285,7 @@ def true_curve(places: Numbers) -> Numbers:
 
 
 def ends_of(choice: RegressionChoice) -> tuple[float, float]:
-    """Where the axis of positions begins and ends: around your own samples and their query."""
+    """Ends of the axis of positions: around your own samples and their query."""
     if _is_drawn(choice):
         return ENDS
     places = [choice.own_query, *(place for place, _ in pairs_of(choice.own))]
@@ -323,7 +323,7 @@ def kernel_scores(queries: Numbers, keys: Numbers, choice: RegressionChoice) -> 
 
 
 def learned_of(choice: RegressionChoice) -> Learned | None:
-    """What the score of a choice learned from its samples; None for a score without parameters."""
+    """Parameters learned by a choice's score from its samples; None for a score without parameters."""
     if not SCORES[choice.score].learned:
         return None
     drawn = replace(choice, sigma=LEARNED_AT, query=0.0, own_query=0.0)

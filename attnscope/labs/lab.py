@@ -1,4 +1,4 @@
-"""What every lab is: a choice, and what follows from it in words, charts and maps.
+"""Shared by all labs: a choice, and the words, charts and maps that follow from it.
 
 A lab is a file of this folder: its choice, a frozen dataclass whose settings are fields
 (`attnscope/fields.py`), what follows from a choice, as pure functions in numpy, and a class below `Lab` that
@@ -26,7 +26,7 @@ BLUE, ORANGE, GREEN, PURPLE, OCHRE, SKY, _, OLIVE = range(8)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabWords:
-    """What a lab says: its formula, the live numbers in it, and one sentence on what to see."""
+    """The words of a lab: its formula, the live numbers in it, and one sentence on what to notice."""
 
     formula: tuple[str, ...]
     numbers: tuple[tuple[str, str], ...]
@@ -34,11 +34,11 @@ class LabWords:
 
 
 class HasWords(Protocol):
-    """What every lab works out."""
+    """The part of every lab's result that holds its words."""
 
     @property
     def words(self) -> LabWords:
-        """What the lab says."""
+        """-"""
 
 
 C = TypeVar("C")
@@ -81,13 +81,13 @@ class Lab(LabEntry, Generic[C, S]):
 
     @abstractmethod
     def resolve(self, choice: C) -> S:
-        """What follows from a choice."""
+        """Evaluate a choice."""
 
     def charts(self, shown: S) -> tuple[Chart, ...]:
         return ()
 
     def cells(self, shown: S) -> tuple[CellMap, ...]:
-        """What is drawn as maps, before the charts."""
+        """Maps, drawn before the charts."""
         return ()
 
     def drag(self, choice: C, x: float, y: float, *, is_start: bool) -> C:
@@ -99,7 +99,7 @@ class Lab(LabEntry, Generic[C, S]):
         return choice
 
     def question(self, choice: C, opened: OpenModel | None) -> Question | None:
-        """What the worker is asked; `opened` is the open model, None without a window."""
+        """The question to the worker; `opened` is the open model, None without a window."""
         return None if self.asks is None else asked(self.asks, choice)
 
     def asks_it(self, question: Question) -> bool:
@@ -128,7 +128,7 @@ def asked(question: type[Q], choice: object) -> Q:
 
 
 def needs_file(expected: str) -> Callable[[str], Path]:
-    """What gives the path of a file that is there; for another it raises LoadError with what is expected."""
+    """Return the path of an existing file; otherwise raise LoadError with what is expected."""
 
     def read(file: str) -> Path:
         path = Path(file).expanduser()
@@ -142,7 +142,7 @@ def needs_file(expected: str) -> Callable[[str], Path]:
 
 
 def file_stamp(file: str) -> str:
-    """When a file was changed and its size; empty for none, or where it is gone."""
+    """Modification time and size of a file; empty without a file, or if it is gone."""
     try:
         stat = Path(file).expanduser().stat() if file else None
     except OSError:
@@ -151,7 +151,7 @@ def file_stamp(file: str) -> str:
 
 
 def claimed(claim: str, answer: ExperimentAnswer) -> str:
-    """What a lab is to show, while its numbers are worked out; what went wrong, where they are not."""
+    """Display for a lab whose numbers are still being computed, or the error if that failed."""
     if answer.error:
         return answer.error
     done = f" ({answer.n_done:,} of {answer.n_total:,})" if answer.n_total else ""
@@ -164,15 +164,15 @@ def said_trained(answer: ExperimentAnswer, n_steps: int) -> str:
 
 
 def in_advance(answer: ExperimentAnswer) -> str:
-    """Where an answer came with the program, that it did, as a sentence after others."""
+    """Sentence that says an answer came with the program; follows other sentences."""
     return " Worked out in advance." if answer.is_kept else ""
 
 
 def where_trained(answer: ExperimentAnswer) -> str:
-    """Where the models of an answer were trained, as the label of how they were."""
+    """Where the models of an answer were trained, as a label for the way they were trained."""
     return "trained before: steps" if answer.is_kept else "trained here: steps each"
 
 
 def measured_before(answer: ExperimentAnswer) -> str:
-    """Where times came with the program, that they are of another computer, as a sentence after others."""
+    """Sentence that says times came with the program and are another computer's; follows other sentences."""
     return " Measured in advance, on another computer." if answer.is_kept else ""

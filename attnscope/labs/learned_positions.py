@@ -42,7 +42,7 @@ CLAIM = "Positions that are learned and positions that are computed give nearly 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedChoice:
-    """What is measured, and how the models are trained."""
+    """The measurement, and how the models are trained."""
 
     measure: Measure = one_of(
         "bleu",

@@ -46,7 +46,7 @@ WRITER_NAMES: dict[Writer, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualityChoice:
-    """What the models write, and how they are trained."""
+    """The task of the models, and how they are trained."""
 
     task: WritingTask = one_of(
         "reverse",

@@ -151,7 +151,7 @@ def loss_and_gradients(parameters: Parameters, has_skips: bool) -> tuple[float, 
 
 @lru_cache(maxsize=16)
 def trained(n_layers: int, has_skips: bool, seed: int) -> tuple[Parameters, Numbers]:
-    """What Adam (Kingma and Ba 2015) makes of the first parameters, and the loss before each step."""
+    """Adam (Kingma and Ba 2015) from the first parameters: the result, and the loss before each step."""
     parameters = drawn_parameters(n_layers, has_skips, seed)
     means, squares = ([np.zeros_like(p) for p in parameters] for _ in range(2))
     losses = np.empty(N_STEPS)

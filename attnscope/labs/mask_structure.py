@@ -295,7 +295,7 @@ def _way(choice: MaskChoice) -> str:
 
 
 def mask_cells(shown: MaskShown) -> tuple[CellMap, ...]:
-    """Who may see whom, and the layers until each token is reached."""
+    """Allowed pairs, and the layers until each token is reached."""
     n_tokens = shown.choice.n_tokens
     return (
         CellMap(

@@ -52,7 +52,7 @@ CLAIM = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModifyChoice:
-    """What is modified, what is drawn of it, and how the models are trained."""
+    """The modification, the charts to draw, and how the models are trained."""
 
     group: Group = one_of("activation", GROUP_NAMES, title="modified", tip="Which part of the model differs")
     measure: Measure = one_of(

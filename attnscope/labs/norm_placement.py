@@ -162,7 +162,7 @@ def _sentence(choice: PlacementChoice, by_layer: dict[Place, Numbers], last: dic
 
 
 def _course(values: Numbers) -> str:
-    """What becomes of numbers from the first to the last, in words."""
+    """How numbers change from the first to the last, in words."""
     first, last = float(values[0]), float(values[-1])
     ends = f"{format_number(first, 2)} → {format_number(last, 2)}"
     if last > _ALIKE * first:

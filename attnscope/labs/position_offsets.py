@@ -1,4 +1,4 @@
-"""What a position says at offsets that training never had: several schemes on one axis.
+"""Positional encodings at offsets unseen in training: several schemes on one axis.
 
     symbol   meaning                                                          shape
     t, Δ     a place in the text, and how far the other place is from it      whole numbers
@@ -168,7 +168,7 @@ def _buckets(offsets: Numbers) -> NDArray[np.int64]:
 
 
 def example_bias(offsets: Numbers) -> Numbers:
-    """What T5 adds if its numbers fell evenly from bucket to bucket."""
+    """Example of a T5 bias: its values fall evenly from bucket to bucket."""
     return np.asarray(-0.25 * _buckets(offsets))
 
 

@@ -70,7 +70,7 @@ def is_model(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbingChoice:
-    """What is read, and how it is probed."""
+    """The vectors to read, and how they are probed."""
 
     file: str = file_line(
         tip="Sentences of your own with a label for each word: CoNLL-U, or lines of word/LABEL; one in four "
@@ -107,14 +107,14 @@ class ProbingChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probed:
-    """What is known so far; None while there is nothing."""
+    """The findings so far; None while there are none."""
 
     found: ProbeFinding | None
     words: LabWords
 
 
 def probe(choice: ProbingChoice) -> Probed:
-    """What is known so far."""
+    """Findings so far."""
     found = choice.answer.of(ProbeFinding)
     return Probed(
         found=found,
@@ -136,7 +136,7 @@ def best_layer(found: ProbeFinding) -> int:
 
 
 def after_layers(n: int) -> str:
-    """Where a probe reads, in words."""
+    """Layer at which a probe reads, in words."""
     return f"after {plural(n, 'layer')}" if n else "before the first layer"
 
 

@@ -1,4 +1,4 @@
-"""What heads cost, and what they save where they share keys and values.
+"""The cost of heads, and the saving if they share keys and values.
 
     symbol   meaning
     d, h     width of the model, number of query heads; each is d / h wide
@@ -68,7 +68,7 @@ class HeadCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharing:
-    """What a choice costs; `readers` [h, g] is 1 where a query head reads these keys."""
+    """The cost of a choice; `readers` [h, g] is 1 where a query head reads these keys."""
 
     choice: SharingChoice
     cost: HeadCost
@@ -170,7 +170,7 @@ class SharedKeysLab(Lab[SharingChoice, Sharing]):
         )
 
     def charts(self, shown: Sharing) -> tuple[Chart, ...]:
-        """What a token costs against the number of heads, and the cache against that of keys."""
+        """Charts of a token's cost against the number of heads, and of the cache against that of keys."""
         choice = shown.choice
         heads = np.array(HEADS, np.float64)
         own = [cost_of(choice.d_model, h, h, choice.n_tokens) for h in HEADS]

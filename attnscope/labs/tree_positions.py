@@ -359,7 +359,7 @@ def _sentence(choice: TreeChoice, sentence: Sentence, in_row: Numbers, in_tree: 
 
 
 def tree_cells(shown: TreeShown) -> tuple[CellMap, ...]:
-    """What the row and what the tree says of each pair."""
+    """Distances of each pair in the row and in the tree."""
     names = shown.sentence.words
     is_cosine = shown.choice.encoding in ("depth", "path")
     is_signed = is_cosine or shown.choice.encoding == "relative"

@@ -57,7 +57,7 @@ def is_points(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AverageChoice:
-    """What can be set; `grabbed` is the point that is being dragged, the query after the last."""
+    """The settings; `grabbed` is the point being dragged, the query after the last."""
 
     values: str = line(
         "-1.9,-1.1 1.8,-1.3 2,0.9 0.1,1.9 -1.6,0.8",
@@ -227,7 +227,7 @@ def _plane(shown: Average) -> Chart:
 
 
 def _beside(places: list[Numbers], mean: Numbers, n_values: int) -> list[Numbers]:
-    """Where the names stand: those of values away from the mean, the query's below, others above."""
+    """Positions of the names: those of values away from the mean, the query's below, others above."""
     found = []
     for k, place in enumerate(places):
         upright = np.array([0.0, -1.0 if k == n_values + 1 else 1.0])

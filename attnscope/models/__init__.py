@@ -1,4 +1,4 @@
-"""What the rest of the program calls a model, and opening and saving one.
+"""The program's notion of a model, and opening and saving one.
 
 Must not import anything of analysis, training or the window.
 """

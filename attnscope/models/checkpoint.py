@@ -131,7 +131,7 @@ def _check_shapes(expected: dict[str, tuple[int, ...]], tensors: Mapping[str, Te
 
 
 def other_weights(rows: Sequence[str], where: Path, *, expected: str) -> LoadError:
-    """What is said of weights that are not those of the model, with a table of what is wrong."""
+    """Message for weights that do not fit the model, with a table of the differences."""
     table = ";\n  ".join(rows)
     return LoadError(
         f"The weights in {where} are not those of the model that config.json describes:\n  {table}.",
@@ -154,13 +154,13 @@ def refuse_whole_numbers(tensors: Mapping[str, Tensor], where: Path, *, action: 
 
 
 def cast_note(tensors: Mapping[str, Tensor], stored_as: str = "") -> str:
-    """What a person should know of weights in other types than the one that is computed with."""
+    """Note for the user on weights stored in another type than the one used in computation."""
     types = {_type(t) for t in tensors.values() if t.is_floating_point()} - {"float32", stored_as}
     return f"Weights in {' and '.join(sorted(types))} are converted to float32." if types else ""
 
 
 def finite_note(weights: Mapping[str, Tensor]) -> str:
-    """What a person should know of weights that are NaN or infinite; empty where none is."""
+    """Note for the user on weights that are NaN or infinite; empty if there are none."""
     # A sum is not finite when any of its parts is not, and is ten times quicker to look at.
     suspects = [name for name, tensor in weights.items() if not torch.isfinite(tensor.sum())]
     bad = [name for name in suspects if not torch.isfinite(weights[name]).all()]
@@ -240,7 +240,7 @@ def closed_gates(training: Mapping[str, object], sites: tuple[Site, ...]) -> Gat
 
 
 def closed_note(gates: Gates) -> str:
-    """What a person should know about a model that is opened with such gates."""
+    """Note for the user on a model that is opened with such gates."""
     n = len(gates.values)
     return f"Its training closed {plural(n, 'head: it is', 'heads: they are')} off." if n else ""
 
@@ -257,7 +257,7 @@ _MOST_RANK = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """What a model folder says of the model that it differs from."""
+    """A model folder's reference to the model that it differs from."""
 
     name: str
     sha256: str
@@ -266,7 +266,7 @@ class Base:
 
     @classmethod
     def of(cls, value: object, where: str) -> "Base":
-        """What config.json says; raises LoadError."""
+        """Read it from config.json; raises LoadError."""
         values = as_object(value, what=f"{where}, base", kind="config")
         texts = [values.get(key) for key in ("name", "sha256", "whole_sha256")]
         scale = values.get("scale", 1.0)
@@ -317,7 +317,7 @@ def low_rank_sum(weight: Tensor, a: Tensor, b: Tensor, scale: float) -> Tensor:
 def take_apart(
     name: str, weights: Mapping[str, Tensor], changes: LowRankChanges = NO_CHANGES
 ) -> tuple[Base, dict[str, Tensor]]:
-    """What to keep of some weights beside the model `name`: the tensors that differ from its own.
+    """The weights to store relative to the model `name`: the tensors that differ from its own.
 
     A matrix is kept as A and B where these give its very bits. Raises LoadError for a model that does not
     come with the program.
@@ -487,7 +487,7 @@ def read_model_folder(folder: Path, *, has_weights: bool = True) -> LoadedFolder
 
 
 def read_model_config(folder: Path) -> tuple[ModelConfig, ModelCard]:
-    """What a model folder says of its model, without its weights and tokenizer; raises LoadError."""
+    """Read a model's configuration without its weights and tokenizer; raises LoadError."""
     for name in (CONFIG, WEIGHTS, TOKENIZER):
         _require(folder, name)
     config, card, *_ = _read_config(folder)

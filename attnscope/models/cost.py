@@ -385,7 +385,7 @@ _CHUNK = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchShape:
-    """What is read at once: sequences of `n_tokens`, targets as long in the form encoder–decoder.
+    """The shape of a batch: sequences of `n_tokens`, with targets of the same length for an encoder–decoder.
 
     `n_scored` tokens of the batch are told; `has_bfloat16` says that products are made in bfloat16,
     `is_on_cpu` that the CPU's operators are used, `is_recomputed` that each block keeps only what it reads
@@ -411,7 +411,7 @@ class BatchShape:
 
 
 def activation_bytes(config: ModelConfig, shape: BatchShape) -> int:
-    """What the forward pass keeps for the backward pass, the loss left out."""
+    """Bytes kept by the forward pass for the backward pass, without the loss."""
     if config.is_recurrent:
         a_token = _AROUND_CELLS + config.n_layers * _OF_CELL[config.body]
         return shape.n_rows * config.d_model * a_token * WIDE
@@ -476,13 +476,15 @@ def rows_at_once(config: ModelConfig, shape: BatchShape) -> BatchShape:
 
 
 def passing_bytes(config: ModelConfig, shape: BatchShape) -> int:
-    """What the backward pass holds of one branch at a time: gradients of its widest numbers and stream."""
+    """Bytes held by the backward pass for one branch at a time: gradients of its widest numbers and
+    stream.
+    """
     widest = 2 * max(config.up_rows, config.d_ff, 3 * config.d_model)
     return shape.n_rows * (widest + 2 * config.d_model) * WIDE
 
 
 def loss_bytes(config: ModelConfig, shape: BatchShape) -> int:
-    """What the loss takes at its largest: log-probabilities, their logits, and the gradient of these."""
+    """Peak bytes of the loss: log-probabilities, their logits, and the gradient of these."""
     n_classes = config.n_labels or config.vocab_size
     n_logits = shape.n_scored * n_classes
     n_logits = min(n_logits, max(n_classes, PIECE_NUMBERS)) if shape.is_on_cpu else n_logits

@@ -108,7 +108,7 @@ def check_string(given: object, name: str) -> None:
 
 
 def joined_text(first: str, second: str) -> str:
-    """What two texts that are read as one are called together."""
+    """Display name of a text pair."""
     return f"{first}\n{second}"
 
 
@@ -169,7 +169,7 @@ def with_pattern(inputs: Inputs, pattern: Pattern) -> Inputs:
 
 
 def own_target(tokenizer: Tokenizer, ids: list[int]) -> Tokens:
-    """What the model wrote, as a target: <s> and its own tokens with their own pieces.
+    """The model's own output as a target: <s> and its tokens with their own pieces.
 
     The ids are kept as written, even where the tokenizer would split the same text otherwise.
     """

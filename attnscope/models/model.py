@@ -1,4 +1,4 @@
-"""What the rest of the program calls a model: text in; traces, predictions and comparisons out."""
+"""The program's model: text in; traces, predictions and comparisons out."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -183,7 +183,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """What is done to the heads in one pass."""
+    """Changes to the heads in one pass."""
 
     gates: Gates
     interventions: Interventions
@@ -202,14 +202,14 @@ class Model:
         self._last_written: list[int] = []
 
     def __repr__(self) -> str:
-        """What it is, in one line, and what was told when it was opened."""
+        """-"""
         info = self.info
         n_heads = sum(site.n_heads for site in self.sites)
         words = f"{info.form}, {n_heads:,} heads, {info.n_parameters:,} parameters, on {info.device}"
         return f"Model {info.name}: {words}" + (f". {info.note}" if info.note else "")
 
     def _repr_html_(self) -> str:
-        """What it is, in words and numbers."""
+        """The model in words and numbers."""
         info = self.info
         heads = (f"{site.stack} L{site.layer}: {site.n_heads}" for site in self.sites)
         rows: list[tuple[str, object]] = [
@@ -244,7 +244,7 @@ class Model:
 
     @property
     def device(self) -> torch.device:
-        """Where the model computes."""
+        """Device of the model."""
         return self.network.device
 
     @property
@@ -356,7 +356,7 @@ class Model:
         top: int = 10,
         n_continue: int = N_CONTINUE,
     ) -> Output:
-        """What the model predicts with these gates: the `top` tokens at each position of interest.
+        """Predictions with these gates: the `top` tokens at each position of interest.
 
         `n_continue` is the number of tokens that a decoder generates greedily.
         """
@@ -454,7 +454,7 @@ class Model:
         return Look(inputs=inputs, trace=trace, comparison=replace(comparison, is_writing=True))
 
     def generate(self, text: str, gates: GateSetting = None, max_tokens: int = 50) -> str:
-        """What the model generates greedily: a continuation of up to `max_tokens`, or a translation.
+        """Generate greedily: a continuation of up to `max_tokens`, or a translation.
 
         A continuation ends where the model has no more positions. Raises UserError for an encoder.
         """
@@ -472,7 +472,7 @@ class Model:
         *,
         prefix: str = "",
     ) -> Written:
-        """What the model generates after `text`, or its translation after `prefix`, with its attention.
+        """Generate after `text`, or translate it after `prefix`, and record the attention.
 
         `settings` say how each token is chosen, greedily by default. Raises UserError for an encoder.
         """
@@ -494,7 +494,7 @@ class Model:
         return write_text(self.network, text, settings, self._frozen(gates), prefix=prefix)
 
     def edits(self, interventions: Changes) -> Mapping[SiteKey, Edits]:
-        """What interventions change at each site, for a probe; raises UserError for an unknown head."""
+        """Edits at each site for some interventions, for a probe; raises UserError for an unknown head."""
         changes = as_interventions(interventions, self.sites)
         return build_edits(changes, self.sites, self._record_for) if changes else {}
 
@@ -541,14 +541,14 @@ class Model:
         return gates if isinstance(gates, Gates) else gates_named(gates, self.sites)
 
     def _record_for(self, pattern: CopyPattern) -> SiteRecord:
-        """What the site of a pattern's head does on the pattern's own text, untouched."""
+        """Record of a pattern's site on the pattern's own text, without changes."""
         key = pattern.from_head.site_key
         probe = TraceProbe(self.sites, NO_GATES, wanted=frozenset((key,)))
         self.network.run(self.encode(pattern.text, pattern.target), probe)
         return probe.records[key]
 
     def _refused(self, error: NotFiniteError) -> Comparison:
-        """What is told of an output that was no number."""
+        """Message for an output that is not a number."""
         nothing = Output(kind=self.network.output_kind, predictions=())
         return Comparison(before=nothing, after=nothing, kl_nats=(), refused=str(error))
 
@@ -604,7 +604,7 @@ class Model:
         )
 
     def _follows(self, inputs: Inputs, done: Pass) -> Callable[[], Token] | None:
-        """What the model writes after the target, where its tokens are read to write the next one."""
+        """Tokens generated after the target, if the target's tokens are read to generate the next one."""
         target = inputs.target
         if not target or target.following is not None or self.network.output_kind != "translation":
             return None
@@ -614,7 +614,7 @@ class Model:
     def _writer(
         self, inputs: Inputs, change: _Change, comparison: Comparison, n_continue: int
     ) -> Callable[[], Comparison] | None:
-        """What completes the comparison by what the model writes; None where that takes no pass."""
+        """Function that adds generated text to a comparison; None if that takes no pass."""
         if self.network.output_kind not in ("next-token", "translation"):
             return None
         if not (change if inputs.is_own_target else n_continue > 0):
@@ -629,7 +629,7 @@ class Model:
         return write
 
     def _written(self, inputs: Inputs, change: _Change, n_continue: int) -> tuple[str, str]:
-        """What the model writes as it is and as it is changed.
+        """Text generated by the unchanged and the changed model.
 
         A copied pattern is of one text and cannot go with a text that grows: nothing is written then.
         """

@@ -1,4 +1,4 @@
-"""What stands behind a `Model`: one architecture, whoever wrote it, in terms of tokens and probes.
+"""The interface behind a `Model`: one architecture, of whatever origin, in terms of tokens and probes.
 
 | symbol | meaning                                        | shape                    |
 |--------|------------------------------------------------|--------------------------|
@@ -105,7 +105,7 @@ class TokensById(Protocol):
 
     @property
     def kind(self) -> str:
-        """What kind of tokenizer it is, for people."""
+        """The kind of tokenizer, in words."""
 
     def has(self, role: str) -> bool:
         """Whether there is a token for the role `pad`, `unknown`, `begin`, `end` or `mask`."""
@@ -140,7 +140,7 @@ class NoTokens(ABC):
 
     @abstractmethod
     def missing(self, what: str) -> UserError:
-        """What is raised where it is asked for."""
+        """Error raised when the output is requested."""
 
     def has(self, role: str) -> bool:
         return False
@@ -169,7 +169,7 @@ class NoTokens(ABC):
 
 
 class Pass(Protocol):
-    """What one pass of the model said; nothing is computed before it is asked for."""
+    """The output of one pass of the model; computed on demand."""
 
     def logits(self, positions: Sequence[int] | None = None, copy: int = -1) -> Tensor:
         """Logits at some positions (None: all) of one copy of the text: float32 [n_positions, n_answers]."""
@@ -197,7 +197,7 @@ class Network(Protocol):
 
     @property
     def output_kind(self) -> OutputKind:
-        """What its logits are about."""
+        """Meaning of its logits."""
 
     @property
     def sites(self) -> tuple[Site, ...]:
@@ -205,7 +205,7 @@ class Network(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """Device of the network."""
 
     @property
     def max_tokens(self) -> int:
@@ -244,7 +244,7 @@ class Network(Protocol):
         guess: Sequence[int] = (),
         hear: HearIds | None = None,
     ) -> list[int]:
-        """What it writes greedily: after the source (decoder), or as the target; without the end token.
+        """Generate greedily: after the source (decoder), or as the target; without the end token.
 
         `guess` is what it may well write; a right one saves passes and never changes the result. `hear` gets
         what stands of a target after each pass.
@@ -275,7 +275,7 @@ def number_masks(tokens: Tokens, tokenizer: Tokenizer) -> Tokens:
 
 
 def written_text(network: Network, inputs: Inputs, ids: Sequence[int]) -> str:
-    """What a network wrote, as text; hidden spans are put where they belong in the text that was read."""
+    """Generated tokens as text; hidden spans are inserted into the text that was read."""
     vocabulary = knowing(network, inputs).vocabulary
     sentinels = vocabulary.sentinel_ids if isinstance(vocabulary, Tokenizer) else ()
     if network.form != "encoder-decoder" or not set(sentinels) & set(inputs.source.ids):

@@ -297,7 +297,7 @@ MAX_SHOWN = 2000
 
 
 class RecordedNetwork:
-    """What a trace knows, as a `Network`; see the module."""
+    """A trace as a `Network`; see the module."""
 
     is_training = False
     output_kind: OutputKind = "nothing"
@@ -308,7 +308,7 @@ class RecordedNetwork:
 
     @property
     def recorded(self) -> Recorded:
-        """Where the attention comes from; the trace of a model tells its text only, and goes by its file."""
+        """Source of the attention; a model's trace knows only its text and is identified by its file."""
         return self.trace.recorded or Recorded(name=Path(self._source).name)
 
     @property

@@ -301,7 +301,7 @@ class OwnNetwork:
         guess: Sequence[int] = (),
         hear: HearIds | None = None,
     ) -> list[int]:
-        """What the model writes greedily."""
+        """Generate greedily."""
         ids = inputs.source.ids
         with evaluating_tokens(self.module, len(ids)):
             if self.form == "decoder":
@@ -321,7 +321,9 @@ class OwnNetwork:
             )
 
     def writer(self, probe: Probe | None = None) -> Writer:
-        """What writes token by token, with a cache where the mask lets a text be read in parts."""
+        """Writer that generates token by token, with a cache if the mask allows a text to be read in
+        parts.
+        """
         return OwnWriter(self.module, probe) if self.module.can_cache else RecomputingWriter(self, probe)
 
     def answer(self, id: int) -> Token:

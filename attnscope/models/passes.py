@@ -129,7 +129,7 @@ def continue_text(
     end_id: int | None,
     guess: Sequence[int],
 ) -> list[int]:
-    """What a decoder writes after `ids`, at most `n_tokens` and as many as it has positions for."""
+    """Continue `ids` with a decoder, by at most `n_tokens` and within its positions."""
 
     def next_tokens(sequence: Sequence[int], n_last: int) -> list[int]:
         hidden = module.decode(ids_tensor(module, sequence), probe=probe)
@@ -151,7 +151,7 @@ def translate(
     guess: Sequence[int],
     hear: HearIds | None = None,
 ) -> list[int]:
-    """What an encoder–decoder writes for `source`, without begin and end tokens."""
+    """Translate `source` with an encoder–decoder, without begin and end tokens."""
     memory = module.encode(ids_tensor(module, source), probe=probe)
 
     def next_tokens(sequence: Sequence[int], n_last: int) -> list[int]:

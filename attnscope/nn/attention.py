@@ -174,7 +174,7 @@ _GATHERED_ROWS, _LEAST_GATHERED = 64, 1024
 
 
 class Probe(Protocol):
-    """What may look at an attention call, or change it."""
+    """Observes an attention call, or changes it."""
 
     def gate(self, site: SiteKey) -> Tensor | None:
         """Multipliers of the head outputs, [n_heads] or [batch, n_heads]; None leaves them alone."""

@@ -137,7 +137,7 @@ class Experts(nn.Module):
         return [one for one in self.experts if isinstance(one, FeedForward)]
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
-        """What the chosen experts add up to: [B, T, d_model]."""
+        """Sum of the chosen experts' outputs: [B, T, d_model]."""
         is_sent, weights, _ = self.router(x, valid)
         flat, by_token = x.flatten(0, 1), weights.flatten(0, 1)
         total = torch.zeros_like(flat)
@@ -152,7 +152,7 @@ Branch = Literal["attention", "cross", "feed_forward"]
 
 
 class BlockArguments(TypedDict, total=False):
-    """What a pass tells every block of a stack; `found` is that of `CrossAttention`."""
+    """A pass's arguments for every block of a stack; `found` is that of `CrossAttention`."""
 
     rule: Required[MaskRule]
     rotary: Rotary | None
@@ -165,7 +165,7 @@ class BlockArguments(TypedDict, total=False):
 
 
 def _tokens_meet(config: ModelConfig, stack: Stack, layer: int, layout: HeadLayout | None) -> nn.Module:
-    """What lets the tokens of a layer read one another."""
+    """The module through which the tokens of a layer interact."""
     if not MIXERS[config.mixer].is_attention:
         return make_mixer(config, layer)
     if config.has_inducing and stack == "encoder":
@@ -233,7 +233,7 @@ class Block(nn.Module):
         return x
 
     def addition(self, branch: Branch, x: Tensor, choices: BlockArguments) -> Tensor:
-        """What a branch adds to a stream when it reads x; drawn anew where it drops."""
+        """Output that a branch adds to a stream when it reads x; sampled anew under dropout."""
         change, end = self._said(branch, self.read(x, branch), choices), getattr(self, f"{branch}_end")
         change = change if end is None else end(change)
         return drop(change, self.dropout) if self.training and self.dropout else change
@@ -275,7 +275,7 @@ class Block(nn.Module):
 
 
 def one_stream(block: nn.Module, x: Tensor) -> Tensor:
-    """What a block reads or gives as the one stream that is read in the end: of two their sum."""
+    """Combine a block's streams into the one that is finally read: two are summed."""
     if not (isinstance(block, Block) and block.is_reversible):
         return x
     a, b = x.chunk(2, dim=-1)

@@ -16,7 +16,7 @@ _FIRST_ROOM = 64
 
 
 class KeyValueCache:
-    """What one pass after another may read again, of any number of sequences.
+    """Keys and values that later passes reuse, for any number of sequences.
 
     The memory is of one text, which all sequences share, or of as many texts as there are sequences.
 
@@ -44,7 +44,7 @@ class KeyValueCache:
         self.n_sequences, self.n_tokens = n_sequences, self.n_tokens + n_new
 
     def carried(self, layer: int) -> tuple[Tensor, ...]:
-        """What the mixer of a layer kept of the tokens so far, each [n_sequences, …]; none before them."""
+        """State of a layer's mixer after the tokens so far, each [n_sequences, …]; none before them."""
         return self._carried.get(layer, ())
 
     def carry(self, layer: int, *kept: Tensor) -> None:
@@ -107,7 +107,7 @@ class Room:
         return self._all
 
     def append(self, new: Tensor) -> Tensor:
-        """Those so far and the new ones, [n_sequences, n_kv_heads, n_tokens, d_head]: a view."""
+        """Old and new ones together, [n_sequences, n_kv_heads, n_tokens, d_head]: a view."""
         if new.shape[0] != self._all.shape[0]:
             raise ValueError(f"{new.shape[0]} sequences, expected {self._all.shape[0]}")
         n_before, n_new = self.given.shape[2], new.shape[2]

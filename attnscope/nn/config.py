@@ -1,4 +1,4 @@
-"""What a Transformer is built from: one flat record, checked in one place, and its size on paper.
+"""The configuration of a Transformer: one flat record, checked in one place, and its size on paper.
 
 Nothing here allocates: a configuration from a stranger's file is judged before any tensor exists.
 Must not import torch.
@@ -582,7 +582,7 @@ def _attention_biases(config: "ModelConfig") -> int:
 
 
 def _centre(config: "ModelConfig") -> int:
-    """What predicts the place of each head."""
+    """Module that predicts the centre of each head."""
     if not config.local_reach:
         return 0
     return config.layout("cross", 0).n_heads * (config.head_width * config.d_model + config.head_width)

@@ -75,7 +75,7 @@ def label_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
 
 
 def picture_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
-    """What does not go with reading pictures in patches."""
+    """Conflicts with reading pictures in patches."""
     size, height, width = config.patch_size, config.picture_height, config.picture_width
     if not size:
         for key, side in (("picture_height", height), ("picture_width", width)):
@@ -105,7 +105,7 @@ _SLOTS = {"inducing": "inducing points", "latents": "latents"}
 
 
 def slot_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
-    """What does not go with keys and values that are projected along the tokens."""
+    """Conflicts with keys and values that are projected along the tokens."""
     if not config.n_projected:
         if config.slot_kind != "projected":
             yield "slot_kind", '"projected", unless n_projected says how many slots there are'
@@ -132,7 +132,7 @@ def slot_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
 
 
 def memory_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
-    """What does not go with learned tokens in front of a text."""
+    """Conflicts with learned tokens in front of a text."""
     if not config.memory_tokens:
         return
     if config.form == "encoder-decoder" or config.n_labels:
@@ -148,7 +148,7 @@ def memory_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
 
 
 def span_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
-    """What does not go with spans that heads learn."""
+    """Conflicts with learned spans of heads."""
     if not config.span_limit:
         if config.span_penalty:
             yield "span_penalty", "0, unless span_limit lets heads learn a span"
@@ -186,7 +186,7 @@ Fault = tuple[str, str]
 
 @cache
 def _readers(kind: "type[ModelConfig]") -> Mapping[str, Callable[[Any], Any]]:
-    """What reads each key; the table and the list among them are looked through by `check_together`."""
+    """Readers of each key; `check_together` searches the table and the list among them."""
     hints = get_type_hints(kind, include_extras=True)
     return {k: KEYS.form(h).read for k, h in hints.items() if k not in ("kept_heads", *ID_LISTS)}
 

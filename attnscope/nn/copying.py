@@ -40,7 +40,7 @@ class Unseen(QuietProbe):
         self._probe = probe
 
     def gate(self, site: SiteKey) -> Tensor | None:
-        """That of the probe."""
+        """The probe's gate."""
         return self._probe.gate(site)
 
     def edits(self, site: SiteKey) -> Edits | None:

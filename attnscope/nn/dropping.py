@@ -122,7 +122,7 @@ def _gap(left: NDArray[np.float64], share: float) -> NDArray[np.float64]:
 
 
 class _Dropped(torch.autograd.Function):
-    """What is left of x, added to a stream where one is given."""
+    """The rest of x after dropout, added to a stream if one is given."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, stream: Tensor | None, share: float) -> Tensor:
@@ -268,5 +268,5 @@ class _Blocks:
 
 
 def _part(mask: Tensor, axis: int, part: slice) -> Tensor:
-    """That part of an axis, which may be broadcast."""
+    """Part of an axis, which may be broadcast."""
     return mask if mask.shape[axis] == 1 else mask.narrow(axis, part.start, part.stop - part.start)

@@ -93,7 +93,7 @@ class CopiedPattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Edits:
-    """What is changed at one site.
+    """Changes at one site.
 
     `copied` and `uniform` replace a head's pattern, `removed` are (head, query, key) whose weight goes to
     the other keys of the row, `mean` replaces a head's output at every query by its mean over queries,
@@ -293,7 +293,7 @@ class TensorGates(QuietProbe):
         return self._gates.get(site)
 
     def edits(self, site: SiteKey) -> Edits | None:
-        """What is changed at the site, or None."""
+        """Changes at the site, or None."""
         return self._edits.get(site)
 
 
@@ -335,5 +335,5 @@ class GuidedProbe(QuietProbe):
         self._missed = -told[text, row, token].sum()
 
     def loss(self) -> Tensor:
-        """What the links of a pass add, in nats."""
+        """Loss added by the links of a pass, in nats."""
         return self._guide.share * self._missed

@@ -61,7 +61,7 @@ def patch_numbers(pixels: NDArray[np.uint8], patch_size: int) -> NDArray[np.int6
 
 
 def as_vectors(numbers: Tensor, like: Tensor) -> Tensor:
-    """What is projected, −1…1, of the shape of `numbers` and the dtype of `like`."""
+    """Projected vectors, −1…1, in the shape of `numbers` and the dtype of `like`."""
     return numbers.to(like.dtype) / SCALE
 
 
@@ -76,7 +76,7 @@ def memory_ids(vocab_size: int, n_memory: int) -> range:
 
 
 def memory_piece(id: int, vocab_size: int) -> str:
-    """What the memory token of an id is called: `<m1>`, `<m2>` …"""
+    """Name of the memory token with an id: `<m1>`, `<m2>` …"""
     return f"<m{id - vocab_size + 1}>"
 
 
@@ -98,7 +98,7 @@ def unfilled_embedding(n_rows: int, d_model: int) -> nn.Embedding:
 
 
 class Embedding(nn.Module):
-    """What a stack reads besides the tokens: learned positions, segments, the norm."""
+    """A stack's input besides the tokens: learned positions, segments, the norm."""
 
     def __init__(self, config: ModelConfig, *, n_segments: int) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ class LabelHead(nn.Module):
 
 
 def make_head(config: ModelConfig) -> "Head | LabelHead":
-    """What makes logits of the stream."""
+    """Module that turns the stream into logits."""
     if config.n_labels:
         return LabelHead(config)
     return CopyingHead(config) if config.copies_source else Head(config)

@@ -68,7 +68,7 @@ def site_name(stack: str, layer: int) -> str:
 
 
 def kept_from_mapping(value: object) -> object:
-    """What JSON or TOML held as KeptHeads; anything else is given back for the check to refuse."""
+    """Convert a value from JSON or TOML to KeptHeads; others are returned for the check to reject."""
     if not isinstance(value, Mapping):
         return value
     return tuple(
@@ -77,7 +77,7 @@ def kept_from_mapping(value: object) -> object:
 
 
 def fault_in_kept(kept: object, *, site_names: tuple[str, ...], n_heads: int) -> str:
-    """What is wrong with kept heads, as what was expected instead; empty when nothing is."""
+    """Fault in kept heads, as a statement of what is expected; empty if there is none."""
     if not isinstance(kept, tuple):
         return "a table of sites, each with a list of heads"
     names = [entry[0] for entry in kept if isinstance(entry, tuple) and len(entry) == 2]

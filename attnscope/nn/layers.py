@@ -86,7 +86,7 @@ class Norm(nn.Module):
 
     @property
     def running(self) -> dict[str, Tensor]:
-        """What is kept of batches past, [d_model] each."""
+        """Running statistics of past batches, [d_model] each."""
         return {name: getattr(self, name) for name, _ in self.scheme.running}
 
     def fill(self) -> None:
@@ -103,7 +103,7 @@ class Norm(nn.Module):
 
 @contextmanager
 def running_kept(module: nn.Module) -> Iterator[None]:
-    """What norms keep of batches past is afterwards as it was: for steps that are only tried."""
+    """Restore the norms' running statistics afterwards: for trial steps."""
     kept = [tensor for m in module.modules() if isinstance(m, Norm) for tensor in m.running.values()]
     before = [tensor.clone() for tensor in kept]
     try:
@@ -148,7 +148,7 @@ _MOST_LAID_OUT = 4_000_000
 
 
 class DistanceBias(nn.Module):
-    """What one stack learns of a bias by distance, shared by its layers."""
+    """The learned bias by distance of one stack, shared by its layers."""
 
     def __init__(self, config: ModelConfig, *, is_causal: bool) -> None:
         super().__init__()
@@ -160,7 +160,7 @@ class DistanceBias(nn.Module):
 
     @property
     def learned(self) -> dict[str, Tensor]:
-        """What the scheme's formula reads, by name."""
+        """Parameters of the scheme's formula, by name."""
         return {name: self.get_parameter(name) for name in self._names}
 
     @torch.no_grad()
@@ -169,7 +169,7 @@ class DistanceBias(nn.Module):
         self.scheme.fill_bias(self.learned, self.config, generator)
 
     def values(self, distance: Tensor) -> Tensor:
-        """What is added at each distance [n], for each head: [n_heads, n]."""
+        """Bias at each distance [n], for each head: [n_heads, n]."""
         return self.scheme.bias(self.learned, distance, self.config, is_causal=self.is_causal)
 
     def bias(self, n_queries: int, n_keys: int) -> RelativeBias:
@@ -240,7 +240,7 @@ def make_scoring(config: ModelConfig, n_heads: int, stack: Stack) -> Scoring | P
 
 
 def make_projection(config: ModelConfig, stack: Stack) -> "Projection | NoProjection":
-    """What projects keys and values to slots, in an encoder that has them."""
+    """Module that projects keys and values to slots, in an encoder that has them."""
     is_projected = config.n_projected and stack == "encoder" and not config.has_latents
     return Projection(config.n_projected, config.max_tokens) if is_projected else NoProjection()
 
@@ -404,7 +404,7 @@ AttentionKind = TypeVar("AttentionKind", SelfAttention, CrossAttention)
 
 
 class NoHeads(nn.Module):
-    """What is left of an attention that lost all its heads: the bias of its output.
+    """Replaces an attention that lost all its heads: only the bias of its output.
 
     Takes whatever the attention took, and looks at nothing of it but the shape of the stream. A cache is
     told how many tokens went by, since no other site may be there to tell it.
@@ -490,7 +490,7 @@ class InducedAttention(nn.Module):
 
     @property
     def output(self) -> nn.Linear:
-        """What projects the heads back into the stream."""
+        """Output projection of the heads to the stream."""
         return self.read_out.output
 
     def forward(self, x: Tensor, *, rule: MaskRule, probe: Probe | None = None, **_: object) -> Tensor:
@@ -519,7 +519,7 @@ class InducedAttention(nn.Module):
 
 
 class Latents(nn.Module):
-    """Where a stack of latents begins."""
+    """Initial vectors of a stack of latents."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

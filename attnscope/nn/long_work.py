@@ -75,7 +75,7 @@ def tell(what: object) -> None:
 
 
 def ended(steps: Generator[object, None, Result]) -> Result:
-    """What a piece of work gives in the end, whatever it yields on the way."""
+    """Run a generator to its end and return its result."""
     while True:
         try:
             next(steps)

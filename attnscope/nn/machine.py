@@ -1,4 +1,4 @@
-"""What this machine has: double precision, threads, the device where a model computes, and free memory.
+"""The abilities of this machine: double precision, threads, the device for a model, and free memory.
 
 How numbers are worked out: where double precision exists, and how many threads a pass on a CPU pays for.
 
@@ -152,7 +152,7 @@ def wait_for(device: torch.device) -> None:
 
 
 def lost_device(error: BaseException) -> UserError | None:
-    """What to tell a person whose accelerator gave up in the middle; None for every other error.
+    """Message for a user whose accelerator failed; None for any other error.
 
     After such a fault every later call of the process on that device fails too (CUDA C++ Programming Guide,
     "Error Checking"), so the words do not advise to try again. Memory that ran out is no such fault.

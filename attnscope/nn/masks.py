@@ -111,7 +111,9 @@ class CentredWindow:
 
 
 class Centre(nn.Module):
-    """Where each head looks: p = S · sigmoid(v · tanh(W h)), with a `matrix` W and a `vector` v a head."""
+    """Centre of each head's window: p = S · sigmoid(v · tanh(W h)), with a `matrix` W and a `vector` v a
+    head.
+    """
 
     def __init__(self, *, n_heads: int, d_head: int, d_model: int, reach: int) -> None:
         super().__init__()
@@ -140,7 +142,7 @@ class Centre(nn.Module):
 
 
 def join_rows(parts: Sequence[Tensor]) -> Tensor:
-    """What calls of one query each hold, [B, H, 1, ...], as of one call with all of them, [B, H, Q, ...]."""
+    """Join the rows of calls with one query each, [B, H, 1, ...], into one call's, [B, H, Q, ...]."""
     return torch.cat(list(parts), dim=2)
 
 
@@ -312,7 +314,7 @@ class Pattern(Protocol):
         """The same rule for the last text of the batch."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """What it is made of, by the names of its fields."""
+        """Its tensors, by field name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -420,7 +422,7 @@ def graph_mask(
 
 
 def _places(chosen: Tensor, n: int) -> Tensor:
-    """Where each of `n` rows or columns stands among the chosen ones; −1 where it is not chosen."""
+    """Index of each of `n` rows or columns among the chosen ones; −1 if not chosen."""
     places = torch.full((n,), -1, dtype=torch.int64, device=chosen.device)
     places[chosen] = torch.arange(len(chosen), device=chosen.device)
     return places
@@ -468,7 +470,7 @@ class RemovedCells:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MaskRule:
-    """What one attention call forbids; a cell is allowed when every part allows it.
+    """Keys forbidden by one attention call; a cell is allowed if every part allows it.
 
     `key_valid` is bool [batch, n_keys], or None when every key counts. `window` is the most tokens that a
     query looks back and ahead of its own place (Beltagy et al. 2020, section 3.1), None for no limit.
@@ -599,7 +601,7 @@ def _check_keys(key_valid: Tensor, n_keys: int) -> None:
 
 
 def _place_in(steps: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """Where each wanted number stands in an even sequence, and whether it does."""
+    """Index of each wanted number in an evenly spaced sequence, and whether it occurs."""
     step = steps[1] - steps[0] if len(steps) > 1 else steps.new_ones(())
     place = torch.div(wanted - steps[0], step, rounding_mode="floor")
     return place, (place >= 0) & (place < len(steps)) & (place * step + steps[0] == wanted)

@@ -79,7 +79,7 @@ def fading(total: Tensor) -> Tensor:
 
 
 class Recurrence(nn.Module):
-    """What retention and state spaces share: projections, a norm of each head, a gate, the output.
+    """Shared by retention and state spaces: projections, a norm of each head, a gate, the output.
 
     The head outputs are brought to a root mean square of 1, multiplied by swish(x W_G), and projected.
     """
@@ -161,7 +161,7 @@ class Recurrence(nn.Module):
         raise NotImplementedError
 
     def _kept(self, v: Tensor) -> Tensor:
-        """What each token adds of its own value, shaped like `v`."""
+        """Share of its own value that each token adds, shaped like `v`."""
         return torch.zeros_like(v)
 
     def fill(self, generator: Generator) -> None:

@@ -1,4 +1,4 @@
-"""What the rest of the program asks of a network of our own, whichever body it has.
+"""The interface of our own networks, whatever their body.
 
     symbol   meaning                              shape
     ids      token ids                            [batch, n_tokens], int64
@@ -219,7 +219,7 @@ class _KeyKind(TypedDict):
 
 
 def key_kind(config: ModelConfig, stack: Stack) -> _KeyKind:
-    """What the columns of a stack's maps stand for, as `Site` says it."""
+    """Meaning of the columns of a stack's maps, as in `Site`."""
     slot = "latent" if config.has_latents else "point" if config.has_inducing else "projection"
     if config.has_latents and stack in ("latents", "pool"):
         return {"keys": "slots", "n_slots": config.n_projected, "slot": slot}

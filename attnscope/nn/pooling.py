@@ -144,7 +144,7 @@ class _AsTheyAre(nn.Module):
 
 
 def make_summary(config: ModelConfig) -> "Summary":
-    """What makes one row of a text, by one of the ways of `ModelConfig.pooling`."""
+    """Module that reduces a text to one row, as `ModelConfig.pooling` says."""
     match config.pooling:
         case "hierarchical":
             return SentenceSummary(config)
@@ -184,7 +184,7 @@ class EvenSummary(Summary):
 
 
 class LearnedSummary(Summary):
-    """What a learned query makes of all tokens."""
+    """Summary of all tokens by a learned query."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -199,8 +199,8 @@ class LearnedSummary(Summary):
 
 
 class SentenceSummary(Summary):
-    """What a learned query makes of the sentences, each of which another made of its words; ids tell where
-    they end.
+    """Summary of the sentences by a learned query, each first summarised from its words by another; ids mark
+    their ends.
     """
 
     def __init__(self, config: ModelConfig) -> None:

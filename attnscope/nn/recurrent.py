@@ -58,7 +58,7 @@ from attnscope.records.sites import SiteKey
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Part:
-    """What one call gave to be recorded."""
+    """Result of one call, to be recorded."""
 
     call: Call
     lse: Tensor
@@ -97,7 +97,7 @@ class StepProbe:
         return self._probe.gate(site)
 
     def edits(self, site: SiteKey) -> Edits | None:
-        """What of the whole's changes falls on this query."""
+        """Part of the whole's edits that concerns this query."""
         return None if self._edits is None else _of_row(self._edits, self.query)
 
     def wants(self, site: SiteKey) -> bool:
@@ -390,7 +390,7 @@ class Recurrent(OwnModule):
 
 
 class _Reading:
-    """What one pass of the decoder reads of its memory, query after query or all at once."""
+    """The memory as read by one pass of the decoder, query by query or all at once."""
 
     def __init__(
         self,

@@ -98,7 +98,7 @@ class Bias(Protocol):
         """The bias of the last text of the batch."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """What it is made of, by the names of its fields."""
+        """Its tensors, by field name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -458,7 +458,7 @@ class Scoring(nn.Module):
 
     @property
     def learned(self) -> Tensor | None:
-        """What the score learns, [H, …]."""
+        """Parameters of the score, [H, …]."""
         return self.of_score.get(self.kind.learned)
 
     @property
@@ -468,7 +468,7 @@ class Scoring(nn.Module):
 
     @property
     def of_positions(self) -> dict[str, Tensor]:
-        """What the positions learn here, by name; empty where no distance is scored."""
+        """Position parameters at this site, by name; empty if no distance is scored."""
         return {name: self.get_parameter(name) for name in self._of_positions}
 
     @torch.no_grad()
@@ -507,7 +507,7 @@ class Scoring(nn.Module):
         return self.kind.keys(k)
 
     def bias(self, q: Tensor, bias: Bias | None) -> Bias | None:
-        """What is added to scores: scored distances or a span in the place of the stack's `bias`."""
+        """Bias added to scores: scored distances or a span instead of the stack's `bias`."""
         if not self.reach:
             return bias
         products = self.positions.score_distances(self.of_positions, q, self.reach)
@@ -578,7 +578,7 @@ class OffsetScoring(Scoring):
         return drawn_mask(self.log_alpha()) if is_drawn else hard_mask(self.log_alpha())
 
     def log_alpha(self) -> Tensor:
-        """What decides on the offsets 1 … limit, [H, limit]."""
+        """Parameters that determine the offsets 1 … limit, [H, limit]."""
         return PACE * self.open_at.to(torch.promote_types(self.open_at.dtype, torch.float32))
 
     def bias(self, q: Tensor, bias: Bias | None) -> Bias | None:

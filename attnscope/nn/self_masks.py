@@ -88,7 +88,7 @@ class Segments:
         )
 
     def unfold(self, out: Tensor, n_texts: int, n_tokens: int) -> Tensor:
-        """What the segments gave [B · S, H, L, D] as of whole texts, [B, H, T, D]."""
+        """Rearrange segments [B · S, H, L, D] into whole texts, [B, H, T, D]."""
         parts = out.view(n_texts, -1, *out.shape[1:]).transpose(1, 2)  # [B, H, S, L, D]
         return parts.flatten(2, 3)[:, :, :n_tokens]
 
@@ -112,7 +112,7 @@ _NO_LINKS = torch.zeros(0, 0, dtype=torch.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SelfMask:
-    """What a configuration's mask needs for texts up to some length."""
+    """The parts of a configuration's mask, for texts up to some length."""
 
     config: ModelConfig
     links: Tensor

@@ -326,8 +326,8 @@ class Transformer(OwnModule):
         return self._dropped(embedding(x, table=self.added_positions(ids), segments=segments, first=first))
 
     def added_positions(self, ids: Tensor) -> Tensor | None:
-        """What is added to embeddings and not learned: [n_positions, d_model], or of each text
-        [batch, n_tokens, d_model].
+        """Fixed terms added to embeddings: [n_positions, d_model], or for each text [batch, n_tokens,
+        d_model].
         """
         positions = POSITIONS[self.config.position]
         return positions.of_rows(ids, self.config) if positions.reads_row else self.position_table
@@ -348,7 +348,7 @@ class Transformer(OwnModule):
         return drop(x, self.config.dropout) if self.config.dropout and self.training else x
 
     def _bias(self, learned: DistanceBias | None, n_queries: int, n_keys: int) -> Bias | None:
-        """What a stack adds to its scores for positions."""
+        """Position bias added to a stack's scores."""
         if self.slopes is not None:
             return SlopeBias(slopes=self.slopes)
         return None if learned is None else learned.bias(n_queries, n_keys)

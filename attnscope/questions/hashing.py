@@ -43,7 +43,7 @@ class Options:
 
 
 class Hashing(Question):
-    """What locality-sensitive hashing would have hidden from a head."""
+    """Pairs that locality-sensitive hashing would have hidden from a head."""
 
     name, title, order = "hashing", "Hash buckets", 70
     words = "the pairs that attention by hashing (Reformer) would never compare, and the weight on them"

@@ -135,7 +135,7 @@ def steps_of(found: Passage, token: int) -> Iterator[LayerVector]:
 
 
 def _steps_of_part(part: PartPath, token: int, *, is_reversible: bool) -> Iterator[LayerVector]:
-    """What a part reads, where it isn't the stream, what is inside it and what it gives."""
+    """Inputs of a part other than the stream, its inner values and its output."""
     is_feed_forward = part.name == "feed-forward"
     if part.reads is not None and (part.is_normed or is_reversible):
         of_one = "one stream's norm" if part.is_normed else "one stream"
@@ -161,7 +161,7 @@ def units_words(units: Numbers) -> str:
 
 
 def _behind(reading: Reading, found: Passage, token: int, limits: Limits) -> Answer:
-    """What comes behind the last layer: its norm and the unembedding; nothing of an encoder that is read."""
+    """Steps after the last layer: its norm and the unembedding; none after an encoder that is read."""
     at = f"After layer {found.layer}, the last, token {token} ({found.tokens[token].piece})"
     steps = [LayerVector(name="stream in, x", vector=found.after[token], is_stream=True)]
     if found.stack == "encoder" and reading.model.form == "encoder-decoder":

@@ -30,8 +30,8 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Example:
-    """What is asked, its answer, p of that, whether each of its tokens was the most probable, and how many
-    examples before asked the same.
+    """A question, its answer, p of the answer, whether each of its tokens was the most probable, and the
+    number of earlier examples with the same question.
     """
 
     asked: str

@@ -1,4 +1,4 @@
-"""What a head makes of each token before tokens meet: its query, its key and its value."""
+"""A head's projections of each token before tokens interact: its query, its key and its value."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What every question has, and what a model that has read a text can be asked for.
+"""Shared by all questions, and the interface of a model that has read a text.
 
 A question is arithmetic on arrays. How a model comes by them, ours or the library's, stands in one place
 (`analysis/model_reading.py`), so that a file of this folder is read by the window as well, which must not
@@ -73,7 +73,7 @@ class PartPath:
 
     @property
     def added(self) -> Numbers:
-        """What is added to the stream."""
+        """Contribution to the stream."""
         return self.gives if self.end is None else self.end
 
 
@@ -98,7 +98,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Said:
-    """What a model says at one token: `logits` and `p` [n_answers], of the `best` answers name and column.
+    """A model's output at one token: `logits` and `p` [n_answers], of the `best` answers name and column.
 
     `x` [d] leaves the last layer, `normed` [d] is its norm, None where none follows, `reads` what the
     product with the vocabulary reads, None where that is not known. `is_of_whole`: the token stands for all.
@@ -139,7 +139,7 @@ class NextTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Units:
-    """What the units inside each layer's feed-forward part give, after the activation.
+    """Outputs of the units inside each layer's feed-forward part, after the activation.
 
     `activations[l]` is [n_tokens, d_ff]; with a gated activation each is the product of gate and value.
     """
@@ -196,7 +196,7 @@ class Mixing:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Recalled:
-    """What a stack that reads in segments of `size` tokens looks at, `memory` tokens before them included.
+    """Attention of a stack that reads in segments of `size` tokens, with `memory` tokens before them.
 
     `weights` of each site [n_heads, n_tokens, n_tokens], NaN where the mask forbids; `head` is asked about.
     """
@@ -235,7 +235,7 @@ class OpenOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Copied:
-    """What a model that copies does after each of `tokens`, the last of which is what it goes on from.
+    """A copying model's output after each of `tokens`, the last of which it continues from.
 
     `p_write` [n_tokens] is the probability that the next one is of the vocabulary, `weights`
     [n_tokens, n_source] where it would be copied from, `p` that of the piece that comes next, `p_generator`
@@ -254,7 +254,7 @@ class Copied:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Decoded:
-    """What a recurrent decoder with attention computes at each of `target_tokens`, one a step.
+    """Values in a recurrent decoder with attention at each of `target_tokens`, one a step.
 
     `h` [n_source, d] are the encoder's states; `s`, the context `c`, what is `joined` to it and the attention
     vector `t` [n_target, ..]; `scores` and `weights` [n_target, n_source] those of `head`; `best` the most
@@ -296,7 +296,7 @@ class Reading(Protocol):
         """The way through a layer, the last one at most, of `encoder` or `decoder`; auto: as `streams`."""
 
     def said(self, token: int) -> Said:
-        """What the model says at a token of the stack that predicts."""
+        """The model's output at a token of the stack that predicts."""
 
     def projections(self) -> Projections:
         """Queries, keys and values of the head that is asked about."""
@@ -326,7 +326,7 @@ class Reading(Protocol):
         """The hard masks that heads learned."""
 
     def copied(self) -> Copied:
-        """What a pointer-generator writes and what it copies."""
+        """Words that a pointer-generator generates and copies."""
 
     def decoded(self) -> Decoded:
         """The steps of a recurrent decoder with attention."""
@@ -367,4 +367,4 @@ class Question(Scheme, ABC):
 
     @abstractmethod
     def answer(self, reading: Reading, options: Any) -> Answer:
-        """What it finds; raises UserError for a model that has no such part."""
+        """Answer the question; raises UserError for a model without the part it needs."""

@@ -89,7 +89,7 @@ RunName = Literal["clean", "corrupt"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
-    """What one part of the model writes towards the answer; `layer` is −1 outside the layers."""
+    """The contribution of one part of the model to the answer; `layer` is −1 outside the layers."""
 
     label: str
     kind: PartKind
@@ -166,7 +166,7 @@ WishedToken = int | str | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeOutput(Request):
-    """What every part of the open model adds to logit(answer) − logit(other). Newest wins.
+    """Ask for every part's contribution to logit(answer) − logit(other) in the open model. Newest wins.
 
     `position` counts the tokens of the stack that predicts. `other` None is the most probable token beside
     the answer.
@@ -184,7 +184,7 @@ class AttributeOutput(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputAttributed(Reply):
-    """What an AttributeOutput asked for; `candidates` are the most probable tokens, or classes, there.
+    """Reply to AttributeOutput; `candidates` are the most probable tokens, or classes, there.
 
     `picture` is what a vision model saw, None for texts and where its tokens are no grid of patches.
     """
@@ -221,7 +221,7 @@ class PatchingNews(CountedNews):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextsPatched(Reply):
-    """What a PatchTexts asked for, and the position whose output was read."""
+    """Reply to PatchTexts, with the position whose output was read."""
 
     patched: PatchMap
     position: int
@@ -253,7 +253,7 @@ class InfluenceMap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InfluenceRow:
-    """What one method says of one output token; `weights` [n_keys], or None and why it is refused.
+    """One method's result for one output token; `weights` [n_keys], or None and the reason.
 
     Of `relevance` the 1 that every token gives itself at the start is taken off.
     """
@@ -268,7 +268,7 @@ class InfluenceRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowInfluence(Request):
-    """What the output token at `position` owes to the inputs, by every method. Newest wins.
+    """Ask for the inputs' influence on the output token at `position`, by every method. Newest wins.
 
     `trace` is the number of the trace that is shown; text, target, gates and changes are those it was made
     with, and `position` counts the tokens of the stack that predicts.
@@ -285,7 +285,7 @@ class ShowInfluence(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InfluenceShown(Reply):
-    """What a ShowInfluence asked for; the first `n_source` keys are of another text.
+    """Reply to ShowInfluence; the first `n_source` keys are of another text.
 
     Comes again as more methods are done; those that are not are missing in `rows`. `explained` is the token
     whose logit the relevance explains. `picture` as in `records.causes.OutputAttributed`.
@@ -367,7 +367,7 @@ class AttentionGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowGraph(Request):
-    """What the output token at `position` reads, and what that reads, down to the inputs. Newest wins.
+    """Ask for the graph from the output token at `position` down to the inputs. Newest wins.
 
     `trace` is the number of the trace that is shown; `position` counts the tokens of the stack that predicts.
     """
@@ -380,7 +380,7 @@ class ShowGraph(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphShown(Reply):
-    """What a ShowGraph asked for."""
+    """Reply to ShowGraph."""
 
     position: int
     graph: AttentionGraph

@@ -1,4 +1,4 @@
-"""What is drawn of numbers: curves on axes, and small maps with named rows and columns; the questions about a
+"""Pictures of numbers: curves on axes, and small maps with named rows and columns; the questions about a
 model and a text that they answer. No Qt.
 """
 
@@ -141,11 +141,11 @@ class CellMap:
                 raise ValueError(f"{len(names)} names for {n} rows or columns")
 
     def row_name(self, i: int) -> str:
-        """What row `i` is called."""
+        """Label of row `i`."""
         return self.rows[i] if self.rows else str(i)
 
     def column_name(self, j: int) -> str:
-        """What column `j` is called."""
+        """Label of column `j`."""
         return self.columns[j] if self.columns else str(j)
 
 
@@ -175,7 +175,7 @@ class NumberTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a question found: `sentence` states it in numbers, `note` says what else to know of them.
+    """The answer to a question: `sentence` states it in numbers, `note` adds what one should know about them.
 
     `limits` are options by name with the largest value that this model and text have. `formula` is that of
     this model, where the question's is of any.

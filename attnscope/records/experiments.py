@@ -609,7 +609,8 @@ class ExperimentNews(CountedNews):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentAnswer:
-    """What is known of a question: a finding, perhaps of an earlier question, and how far the new one is.
+    """The answer to a question so far: a finding, perhaps of an earlier question, and the progress of the new
+    one.
 
     `is_kept` where it came with the program and was not worked out here.
     """

@@ -1,5 +1,5 @@
-"""What passes over texts find: dependency relations and word alignment, and everything found of every head,
-as CSV and as JSON.
+"""Findings of passes over texts: dependency relations and word alignment, and all findings for every head, as
+CSV and as JSON.
 """
 
 import math
@@ -95,7 +95,7 @@ class SyntaxTable:
 
     @property
     def statement(self) -> str:
-        """What the numbers are of, in one line."""
+        """Basis of the numbers, in one line."""
         parts = [
             plural(self.n_texts, "sentence"),
             "weights between words: summed over key pieces, averaged over query pieces",
@@ -361,7 +361,7 @@ class Findings:
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        """What was measured, in one line: `Findings of 32 heads of stories over 2 texts`."""
+        """The measurement in one line: `Findings of 32 heads of stories over 2 texts`."""
         table = self.table
         n_heads, n_texts = plural(len(table.heads), "head"), plural(table.n_texts, "text")
         return f"Findings of {n_heads} of {table.model or 'a model'} over {n_texts}"
@@ -404,7 +404,7 @@ class Findings:
         return found
 
     def _repr_html_(self) -> str:
-        """What each head does, with its measures, as a notebook shows it."""
+        """Each head's role and measures, for a notebook."""
         names = ("stack", "layer", "head", "what_it_does", *self.table.names)
         rows = ([row[name] for name in names] for row in self.rows())
         return html_table([name.replace("_", " ") for name in names], rows, title=self.table.statement)
@@ -451,7 +451,7 @@ class MeasureHeads(Request):
 
     @property
     def beyond_recordings(self) -> str:
-        """What it asks that only a running model can do."""
+        """Part of it that only a running model can answer."""
         return "" if self.path == OWN_TEXTS else "Measuring over other texts"
 
 
@@ -478,6 +478,6 @@ class HeadsMeasured(Reply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardShown(Reply):
-    """What one head does, with its texts."""
+    """One head's role, with its texts."""
 
     card: HeadCard

@@ -98,7 +98,7 @@ class Importance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedGates:
-    """What learning the gates found: which heads to keep.
+    """Result of learning the gates: which heads to keep.
 
     `gates` are the values without noise; `open_probability` of each head, in the order of the sites, is
     the chance that its gate is not exactly 0.
@@ -145,7 +145,7 @@ class PruningCurve:
 
     @property
     def unit(self) -> str:
-        """What the metric counts, as an axis says it."""
+        """Unit of the metric, as an axis label."""
         return (TEXT_UNITS if self.is_per_text else UNITS).get(self.metric, UNITS[self.metric])
 
     def rows(self) -> list[dict[str, object]]:
@@ -198,7 +198,7 @@ class MeasureCurves(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvesNews(News):
-    """What is being done, how far all of it is (0…1) and how long the rest will take; None: not known."""
+    """The current step, the share done (0…1) and the time left; None: not known."""
 
     what: str
     fraction: float | None = None
@@ -325,7 +325,7 @@ class SpeedChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruningReport:
-    """What became of a model: its heads, the proof, size and speed before and after.
+    """Result of pruning a model: its heads, the check, size and speed before and after.
 
     `opens_in` says in words what can open the saved folder; `notes` are further facts a person must
     know. `speed` is None when it was not measured.

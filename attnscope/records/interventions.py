@@ -101,7 +101,7 @@ class UseMask:
 
     @property
     def sentence(self) -> str:
-        """What it does, for people."""
+        """Description for the user."""
         return f"{self.stack} mask {self.name}: {self.seen_sentence}"
 
 
@@ -276,7 +276,7 @@ class RemoveEdge:
 
     @property
     def sentence(self) -> str:
-        """What it does, for people."""
+        """Description for the user."""
         return f"{self.head.label}: no edge from query {self.query} to key {self.key}"
 
 
@@ -288,7 +288,7 @@ class MakeUniform:
 
     @property
     def sentence(self) -> str:
-        """What it does, for people."""
+        """Description for the user."""
         return f"{self.head.label}: uniform weights"
 
 
@@ -303,7 +303,7 @@ class MakeMean:
 
     @property
     def sentence(self) -> str:
-        """What it does, for people."""
+        """Description for the user."""
         return f"{self.head.label}: its mean output everywhere"
 
 
@@ -321,7 +321,7 @@ class CopyPattern:
 
     @property
     def sentence(self) -> str:
-        """What it does, for people."""
+        """Description for the user."""
         text = self.text if len(self.text) <= 40 else self.text[:39] + "…"
         return f"{self.head.label}: the weights of {self.from_head.label} on “{text}”"
 

@@ -279,7 +279,7 @@ if TYPE_CHECKING:
 
     @dataclass(frozen=True, kw_only=True)
     class HeadMeasures:
-        """What one head did on one text; its numbers have the names of `TEXT_MEASURES`."""
+        """Measures of one head on one text; its numbers have the names of `TEXT_MEASURES`."""
 
         head: HeadRef
         n_rows: int
@@ -524,7 +524,7 @@ class DifferenceGrid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracesCompared(Reply):
-    """What a CompareTraces asked for.
+    """Reply to CompareTraces.
 
     `kl_nats` holds KL(A ‖ B) in nats for each pair of answers, over the whole vocabulary; empty when
     the sides do not answer from one vocabulary. Sites that were too long to be held whole are `too_long`.
@@ -649,7 +649,7 @@ class PositionTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionCheck:
-    """What a good way of telling positions is asked for, measured of one scheme in a small untrained encoder.
+    """Requirements for a good positional encoding, measured for one scheme in a small untrained encoder.
 
     The scores are those of a text of one token repeated, so that nothing but positions can make them differ.
     `seed_change` is how far they are apart, in nats, when what positions learn begins with another seed, 0

@@ -1,4 +1,4 @@
-"""What heads do over many texts: one number with its interval for each head and measure.
+"""Measures of heads over many texts: one number with its interval for each head and measure.
 
 | symbol  | meaning                                              | shape                          |
 |---------|------------------------------------------------------|--------------------------------|
@@ -62,7 +62,7 @@ def interval_said(n: int, of: str = "text", *, level: float = LEVEL) -> str:
 
 
 def intervals_said(n: int, of: str = "text", *, level: float = LEVEL) -> str:
-    """What is said of a table over `n` texts, of whose columns some may apply to fewer."""
+    """Note on the intervals of a table over `n` texts, some of whose columns may apply to fewer."""
     kind = interval_kind(n)
     if kind == "none":
         return f"no intervals, for which {FEWEST} {of}s are needed"
@@ -91,7 +91,7 @@ def student_t(n_freedom: int, level: float = LEVEL) -> float:
 
 
 def _inside(t: float, n_freedom: int) -> float:
-    """What lies between −t and t (Abramowitz and Stegun 1964, 26.7.3 and 26.7.4)."""
+    """Probability between −t and t (Abramowitz and Stegun 1964, 26.7.3 and 26.7.4)."""
     angle = math.atan(t / math.sqrt(n_freedom))
     cosine, is_odd = math.cos(angle), n_freedom % 2
     term, total = (cosine if is_odd else 1.0), 0.0
@@ -121,7 +121,7 @@ def wilson(n_right: int, n: int) -> tuple[float, float]:
 
 
 def share_over_seeds(n_right: Sequence[int], n: int) -> Share:
-    """What is right of `n` texts for each seed, `n_right` of them."""
+    """Share of `n` texts answered correctly, `n_right` for each seed."""
     p = sum(n_right) / (n * len(n_right))
     low, high = wilson(sum(n_right), n * len(n_right))
     reach = _reach([count / n for count in n_right])
@@ -217,7 +217,7 @@ class Estimate:
 
     @property
     def basis(self) -> str:
-        """What the number rests on, for instance `95 % t interval over 12 texts`."""
+        """Basis of the number, for instance `95 % t interval over 12 texts`."""
         is_told = self.kind == "none" and self.n >= FEWEST  # a number that never has an interval
         return plural(self.n, self.of) if is_told else interval_said(self.n, self.of)
 
@@ -315,7 +315,7 @@ class HeadTable:
 
     @property
     def statement(self) -> str:
-        """What the numbers are of, in one line."""
+        """Basis of the numbers, in one line."""
         parts = [
             f"{plural(self.n_texts, 'text')}, {plural(self.n_tokens, 'token')}",
             SPECIALS_SAID[self.specials],
@@ -409,7 +409,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadCard:
-    """What a head does, in one sentence with its number, the roles it has, and its most telling texts.
+    """A head's role, in one sentence with its number, the roles it has, and its most telling texts.
 
     `roles` are in the order of their strength; a head without any has none, and the sentence says what it
     does most: `leaning` is the measure behind that.
@@ -463,7 +463,7 @@ class CompareHeads(Request):
 
     @property
     def beyond_recordings(self) -> str:
-        """What it asks that only a running model can do."""
+        """Part of it that only a running model can answer."""
         return "" if self.source == "shown" else "Comparing heads over other texts"
 
 
@@ -596,7 +596,7 @@ class HeadWeightsFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowWeights(Request):
-    """What the weights of one head of the open model say. Runs in the background; a new one ends it."""
+    """Ask what one head's weights show. Runs in the background; a new one ends it."""
 
     needs_model = "Reading a head's weights"
     head: HeadRef
@@ -612,6 +612,6 @@ class WeightsNews(CountedNews):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsShown(Reply):
-    """What is known so far; comes again as more is, the last time with all that can be."""
+    """The results so far; sent again as more are found, the last time with all there are."""
 
     found: HeadWeightsFound

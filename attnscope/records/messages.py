@@ -1,4 +1,4 @@
-"""What the window asks of the worker, and what comes back.
+"""The window's requests to the worker, and the replies.
 
 Every request has a number. A reply carries the number of its request; the window drops replies to
 view requests that are not the newest of their kind. Requests capture all they need.
@@ -86,7 +86,7 @@ class TraceText(Request):
 
     @property
     def place(self) -> str:
-        """What its trace is kept under: the view, or the model."""
+        """Key of its trace: the view, or the model."""
         return self.view or self.model
 
 
@@ -105,7 +105,7 @@ class ShowHeads(Request):
 
     @property
     def place(self) -> str:
-        """What the trace is kept under: the view, or the model."""
+        """Key of the trace: the view, or the model."""
         return self.view or self.model
 
 
@@ -125,7 +125,7 @@ class ShowPositions(Request):
 
     @property
     def beyond_recordings(self) -> str:
-        """What it asks that only a running model can do."""
+        """Part of it that only a running model can answer."""
         return "Its positional encoding" if "model" in self.names else ""
 
 
@@ -235,7 +235,7 @@ class Traced(Reply):
 
     @property
     def place(self) -> str:
-        """What the trace is kept under: the view, or the model."""
+        """Key of the trace: the view, or the model."""
         return self.view or self.model
 
 
@@ -258,7 +258,7 @@ class PositionsShown(Reply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingNews(Reply):
-    """What happened in a run since the last news, at most 20 times a second."""
+    """Events of a run since the last news, at most 20 times a second."""
 
     events: tuple[TrainingEvent, ...]
     is_paused: bool = False

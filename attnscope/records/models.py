@@ -1,5 +1,5 @@
-"""What the rest of the program knows of a model without holding it; the shelf of well-known open models,
-what the Hub offers of one, and how far a download is.
+"""Facts about a model without the model itself; the shelf of well-known open models, the Hub's offer of one,
+and the progress of a download.
 """
 
 import re
@@ -113,7 +113,7 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """Where recorded attention comes from.
+    """Source of recorded attention.
 
     `name` is what a person calls it, `site_names` says which module each site was, `notes` are sentences
     that belong to its numbers: rows that do not sum to 1, dropout, cells that were no numbers.
@@ -188,7 +188,7 @@ class ShelfRow:
 
 
 def size_words(row: ShelfRow) -> str:
-    """What a model weighs: exactly where it is here, else about; empty where nobody has been asked yet."""
+    """Size of a model in words: exact if it is here, else approximate; empty if not known yet."""
     if row.is_here:
         return bytes_text(row.n_bytes)
     return f"about {bytes_text(row.entry.about_mb * 1e6)}" if row.entry.about_mb else ""
@@ -205,7 +205,7 @@ class HubFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOffer:
-    """What a download would fetch, as the server at `host` said; `n_here` bytes of it are here already."""
+    """The files to download, according to the server at `host`; `n_here` bytes are here already."""
 
     name: str
     host: str
@@ -220,7 +220,7 @@ class ModelOffer:
 
     @property
     def n_missing(self) -> int:
-        """What a download would fetch now."""
+        """Bytes left to download."""
         return self.n_bytes - self.n_here
 
 

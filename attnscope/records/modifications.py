@@ -23,7 +23,7 @@ VASWANI = "Vaswani et al. 2017, table 3 (base, E)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedScores:
-    """What a paper gives for a modification, None where it gives nothing."""
+    """A paper's scores for a modification, None if it gives none."""
 
     source: str = NARANG
     early: float | None = None

@@ -1,4 +1,4 @@
-"""What a model says: predictions, two outputs side by side, and text that it writes.
+"""A model's output: predictions, two outputs side by side, and generated text.
 
 Of a text: how it is to be chosen, what was written, and the tree of a beam search. `WriteText` is the
 request, `WritingNews` and `TextWritten` are the replies.
@@ -44,7 +44,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """What the model says about one text.
+    """The model's output for one text.
 
     `next-token`: one prediction, after the last token; `masked-token`: one for each mask token (every
     token of the text when there is none); `translation`: one for each target token, and the text
@@ -207,7 +207,7 @@ class BeamTree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenText:
-    """What a model generated after a prompt.
+    """Text generated after a prompt.
 
     `source` and `target` are the tokens of the maps: prompt and written text, without the end token
     that may have stopped it (`has_ended`), which is the last of `tokens`. `text` is what was written;

@@ -1,4 +1,4 @@
-"""What a recipe will cost, on paper, before anything is allocated; and the models of the literature.
+"""The cost of a recipe on paper, before anything is allocated; and the models of the literature.
 
 Bytes are bytes, operations are floating-point operations, times are seconds.
 """
@@ -93,7 +93,7 @@ class Plan:
 
     @property
     def beside_seconds(self) -> float:
-        """What of the expected time is not steps."""
+        """Part of the expected time not spent on steps."""
         return 0.0 if self.pace is None else sum(seconds for _, seconds in self.pace.beside)
 
 
@@ -123,7 +123,7 @@ class RecipePlanned(Reply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What was published of a model: its size, the data it learned from, on what hardware and for how long.
+    """Published facts about a model: its size, its training data, on what hardware and for how long.
 
     What was not published is empty. `why` says what makes the published size another than the counted one.
     """
@@ -160,7 +160,7 @@ class PresetRow:
 
     @property
     def least_bytes(self) -> int:
-        """What training it takes with one text at a time."""
+        """Bytes of training with one text at a time."""
         return self.training_bytes + self.batch_bytes
 
 

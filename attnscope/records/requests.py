@@ -1,4 +1,4 @@
-"""What every request to the worker and every reply has in common."""
+"""Shared by all requests to the worker and all replies."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -29,12 +29,12 @@ class Request:
 
     @property
     def key(self) -> RequestKey | None:
-        """What two requests share of which only the newer is to be answered; None where all are."""
+        """Key shared by requests of which only the newest is answered; None if all are."""
         return (type(self).__name__, self.place) if self.is_view else None
 
     @property
     def work(self) -> str:
-        """What a long pass is known by: one of each is under way at most."""
+        """Key of a long pass: at most one of each runs at a time."""
         return type(self).__name__
 
     @property
@@ -44,13 +44,13 @@ class Request:
 
     @property
     def beyond_recordings(self) -> str:
-        """What it asks that only a running model can do; empty where recorded attention can answer too."""
+        """Part of it that only a running model can answer; empty if recorded attention can too."""
         return self.needs_model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What comes back; `number` is that of the request, 0 where nobody asked."""
+    """A reply; `number` is that of the request, 0 if nobody asked."""
 
     number: int
 

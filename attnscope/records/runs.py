@@ -176,7 +176,7 @@ class RunMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowRun(Request):
-    """What happened in a run folder since `mark` (the beginning, when left out); ask some times a second.
+    """Ask for events in a run folder since `mark` (the beginning if omitted); several times a second.
 
     Nothing is kept between two requests, so that to stop following is to stop asking.
     """
@@ -193,7 +193,7 @@ class FollowRun(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunNews(Reply):
-    """What a run folder says that is new; ask for more with `mark`.
+    """New entries of a run folder; ask for more with `mark`.
 
     With `is_restart` everything told before is to be forgotten: these are the first news, or the file was
     replaced. `recipe` is told with a restart only, and is empty while the run has none. `checkpoints` are
@@ -312,7 +312,7 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectionHistory:
-    """What was looked at in a run, at display size: NaN where a layer was not in training at a step.
+    """The inspections of a run, at display size: NaN where a layer was not in training at a step.
 
     `steps`, `learning_rates` and `n_still` are [n_steps], steps ascending; `gradient_norms` and
     `update_norms` and `moved_norms` [n_layers, n_steps]; `update_counts` [n_bins, n_steps]; `norm_inputs`
@@ -345,7 +345,7 @@ class InspectionHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowInspections(Request):
-    """What was looked at in a run's steps; `seen` is the `version` that is known already. Newest wins."""
+    """Ask for the inspections of a run's steps; `seen` is the `version` already known. Newest wins."""
 
     is_view = True
     folder: str

@@ -1,4 +1,4 @@
-"""Where attention happens: sites, heads and the gates on heads.
+"""Sites, heads and the gates on heads.
 
 A *site* is one attention module, named by its stack and layer. Layers and heads count from 0 and
 are written `L3H5`. All sites of a stack have the same rows and columns (see below):
@@ -156,7 +156,7 @@ NO_GATES = Gates()
 
 
 def gate_note(gate: float) -> str:
-    """What stands behind a head's name: nothing where it is fully on, ` · off`, ` · gate 0.50`."""
+    """Suffix of a head's name: empty if fully on, ` · off`, ` · gate 0.50`."""
     return "" if gate == 1 else " · off" if gate == 0 else f" · gate {gate:.2f}"
 
 
@@ -314,7 +314,7 @@ def find_site(sites: Iterable[Site], key: SiteKey) -> Site:
 
 
 def once_words(sites: Iterable[Site], head: HeadRef) -> str:
-    """What a head was called before others were removed, `once L1H4`; empty where it still is."""
+    """A head's name before others were removed, `once L1H4`; empty if it is unchanged."""
     for site in sites:
         if site.key == head.site_key and (former := site.former_label(head.head)):
             return f"once {former}"
@@ -354,7 +354,7 @@ _COLUMNS: dict[Stack, Axis] = {
 
 
 def axes_of(stack: Stack, sites: Iterable[Site] = (), *, has_target: bool = True) -> tuple[Axis, Axis]:
-    """What the rows and the columns of a stack stand for; `sites` are those of its model.
+    """Meaning of a stack's rows and columns; `sites` are those of its model.
 
     A model with one text has it as its source, whatever the stack is called.
     """
@@ -376,19 +376,19 @@ def is_self_attention(site: Site) -> bool:
 def tokens_of_site(
     site: Site, source: Tokens, target: Tokens | None
 ) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
-    """What stands at the rows and at the columns of a site, as tokens to be shown."""
+    """Tokens at the rows and at the columns of a site."""
     rows, columns = axes_of(site.stack, (site,), has_target=target is not None)
     slots = site.slot, site.n_slots
     return tokens_on(rows, source, target, slots), tokens_on(columns, source, target, slots)
 
 
 def written_after(stack: Stack, target: Tokens | None) -> Token | None:
-    """What is written at the last row of a stack; None where rows write nothing."""
+    """Token generated at the last row of a stack; None if rows generate nothing."""
     return target.following if target is not None and stack == "cross" else None
 
 
 def row_labels(queries: tuple[Token, ...], following: Token | None, rows: Rows) -> tuple[Token, ...]:
-    """What the rows are called: the one place that decides it.
+    """Labels of the rows: the one place that decides them.
 
     A query is a token that was read. Where it is read to write the next one, and `following` after the last,
     a row may be called after what it writes, as in Bahdanau et al. 2015 (figure 3).
@@ -411,7 +411,7 @@ _written = lru_cache(maxsize=8)(_name_written)
 def tokens_on(
     axis: Axis, source: Tokens, target: Tokens | None, slots: tuple[str, int] = ("slot", 0)
 ) -> tuple[Token, ...]:
-    """What stands along an axis; what is no token is told as a special one, with an id below 0."""
+    """Tokens along an axis; other labels appear as special tokens, with an id below 0."""
     match axis:
         case "source":
             return source.tokens

@@ -84,7 +84,7 @@ class MapTile:
 
     @property
     def sentence(self) -> str:
-        """What one cell of the picture stands for, in words."""
+        """Meaning of one cell of the picture, in words."""
         if self.is_sampled:
             return f"sampled: some of each {self.b:,}×{self.b:,} cells"
         return "every cell" if self.b == 1 else f"max over {self.b:,}×{self.b:,} cells"
@@ -183,7 +183,7 @@ class TileShown(Reply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellRead(Reply):
-    """What a ReadCell found."""
+    """Reply to ReadCell."""
 
     trace: int
     head: HeadRef
@@ -192,7 +192,7 @@ class CellRead(Reply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgesShown(Reply):
-    """What a ShowEdges found."""
+    """Reply to ShowEdges."""
 
     edges: StrongEdges
 

@@ -1,4 +1,4 @@
-"""What the labs show of tokenizers: how they split a text, whole vocabularies, and several kinds compared.
+"""Data of the tokenizer labs: how tokenizers split a text, whole vocabularies, and several kinds compared.
 
 A text is split by merges (BPE), longest matches (WordPiece) or lattices (Unigram). A vocabulary is compact
 enough to cross in one go; it is searched, and shown piece by piece:
@@ -129,7 +129,7 @@ class ReplaySplits(Request):
 
     @property
     def beyond_recordings(self) -> str:
-        """What it asks that only a running model can do."""
+        """Part of it that only a running model can answer."""
         return "Its tokenizer" if self.source == "model" else ""
 
 
@@ -309,7 +309,7 @@ class TokenizerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedText:
-    """What was trained on and measured: characters and words of both, which are one if none is held out."""
+    """The training and evaluation texts: characters and words of both, which are one if none is held out."""
 
     name: str
     n_characters: int

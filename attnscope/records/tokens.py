@@ -36,7 +36,7 @@ class Token:
 
     @property
     def label(self) -> str:
-        """What an axis calls it: its piece, or what it stands for where it is unknown."""
+        """Its axis label: its piece, or the letters behind an unknown token."""
         return self.own or self.piece
 
     @property
@@ -46,8 +46,8 @@ class Token:
 
 
 def told_apart(tokens: Sequence[Token]) -> tuple[str, ...]:
-    """What each of some tokens is called in a list: its piece; where two read alike, the one that begins a
-    word with its space, such as `␣C` beside `C`.
+    """Names for some tokens in a list: their pieces; if two look alike, the one that begins a word shows its
+    space, such as `␣C` beside `C`.
     """
     joined = {token.piece for token in tokens if token.joins_previous and not token.is_special}
     return tuple(
@@ -57,7 +57,7 @@ def told_apart(tokens: Sequence[Token]) -> tuple[str, ...]:
 
 
 def own_letters(text: str, piece: str, start: int, end: int) -> str:
-    """What `text` has where the tokenizer put an unknown `piece`; empty for every other piece."""
+    """Letters of `text` behind an unknown `piece`; empty for every other piece."""
     return text[start : min(end, start + MAX_OWN)].strip() if piece in UNKNOWN_PIECES else ""
 
 
@@ -97,7 +97,9 @@ class Tokens:
 
     @property
     def cut_words(self) -> str:
-        """What was not read, for instance `only the first 128 of 43,943 tokens were read`; else empty."""
+        """Note on the part not read, for instance `only the first 128 of 43,943 tokens were read`; else
+        empty.
+        """
         if self.n_dropped:
             n_all = len(self.tokens) + self.n_dropped
             after = plural(self.n_cut, "character after them was", "characters after them were")
@@ -108,7 +110,7 @@ class Tokens:
 
     @property
     def unknown_words(self) -> str:
-        """What the model has no token for, for instance `1 token is unknown: hello`; else empty."""
+        """Note on unknown words, for instance `1 token is unknown: hello`; else empty."""
         own = [token for token in self.tokens if token.own]
         kinds = (
             (self.n_strange, "unknown", [t.own for t in own if t.piece in UNKNOWN_PIECES]),

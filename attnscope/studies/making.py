@@ -49,7 +49,7 @@ def study_recipe(name: str) -> Path:
 
 
 def run_folder(choices: Choices, name: str) -> Path:
-    """Where a study's run is: another folder for another seed, and for quick ones."""
+    """Folder of a study's run: another for another seed, and for quick ones."""
     quick = "-quick" if choices.is_quick else ""
     return choices.folder / f"run-{name}-seed-{choices.seed}{quick}"
 

@@ -1,4 +1,4 @@
-"""What a study is: its card, published numbers beside ours, everything that was measured, and charts.
+"""A study: its card, published numbers beside ours, all measurements, and charts.
 
 A study is a file of resources/studies. Its `CARD = StudyCard(…)`, of plain words, is read without running the
 file; its `reproduce`, a generator of progress and at last the `Study`, is called when the study is made.
@@ -27,7 +27,7 @@ Cell = str | float | int | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyCard:
-    """What a study asks, of which paper, and its place in the list.
+    """A study's question, its paper, and its place in the list.
 
     `takes` names the options that it knows besides those of all: `model`, `corpus`, `trees`.
     """
@@ -120,7 +120,7 @@ def find_card(name: str) -> StudyCard:
 
 
 def find_study(name: str) -> "Reproduce":
-    """What makes the study: an iterator of progress and, at last, the study."""
+    """The generator of a study: it yields progress and finally the study."""
     reproduce: Reproduce = study_module(find_card(name).name).reproduce
     return reproduce
 

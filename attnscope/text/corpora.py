@@ -310,7 +310,7 @@ _FORMATS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextOfFile:
-    """What was read; `n_cut_bytes` were not, `n_replaced` bytes were no UTF-8 and became U+FFFD."""
+    """The text read; `n_cut_bytes` were left out, `n_replaced` invalid UTF-8 bytes became U+FFFD."""
 
     text: str
     n_bytes: int

@@ -1,4 +1,4 @@
-"""What a task is: examples with known right attention, a tenth of them kept apart.
+"""Tasks: examples whose right attention is known, a tenth of them held out.
 
 Words are counted as `text.split()` counts them, which is how a `words` tokenizer reads these texts.
 """
@@ -68,7 +68,7 @@ class Task(Protocol):
 
 
 class Range(NamedTuple):
-    """What an option of a task may be, beside its type in `Annotated`."""
+    """The range of a task's option, beside its type in `Annotated`."""
 
     least: int
     most: int
@@ -92,7 +92,7 @@ class TaskKind(ABC):
         """See `Task`."""
 
     def fault(self) -> RecipeError | None:
-        """What is wrong with options that are right one by one."""
+        """Conflict between options that are valid one by one."""
         return None
 
 
@@ -143,7 +143,7 @@ def tells_next(task: Task) -> bool:
 
 
 def vectors_of(task: Task) -> NDArray[np.float64] | None:
-    """What is read of each word of a task's vocabulary, [n_words, n_numbers]; None where words are read."""
+    """Vectors of a task's words, [n_words, n_numbers]; None if words are read."""
     vectors: NDArray[np.float64] | None = getattr(task, "vectors", None)
     return vectors
 
@@ -184,7 +184,9 @@ def draw_examples(
 
 
 def held_out_key(example: Example) -> str:
-    """What decides on which side an example lies: the source, or what is given of a text without target."""
+    """Key that decides whether an example is held out: the source, or the given part of a text without
+    target.
+    """
     if example.target is not None or example.n_given == 0:
         return example.source
     return " ".join(example.source.split()[: example.n_given])

@@ -66,7 +66,7 @@ Manner = Literal["", "not", "never", "often", "always"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
-    """Who does what, or (without verb) who is how.
+    """A clause: who does what, or (without verb) who is how.
 
     `object_` is a phrase, a name, or an English object pronoun (then the tense is the present). `signed` is
     (month, year): `was signed in august 1992`, after a subject that may have an `on` phrase in `place`.
@@ -236,7 +236,7 @@ def _action(sentence: SentencePair, clause: Clause, verb: Verb) -> None:
 
 
 def _around(sentence: SentencePair, manner: str) -> tuple[list[French], list[French]]:
-    """What stands before and after the French verb for `not`, `never`, `often`, `always`, or nothing."""
+    """Words before and after the French verb for `not`, `never`, `often`, `always`, or nothing."""
     if not manner:
         return [], []
     word = sentence.say(manner)

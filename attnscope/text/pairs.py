@@ -98,8 +98,8 @@ def renamed(lines: Sequence[str], share: float, rng: np.random.Generator) -> lis
 def renamed_pairs(
     pairs: Sequence[tuple[str, str]], share: float, rng: np.random.Generator
 ) -> list[tuple[str, str]]:
-    """That share of the number of pairs, drawn from those that have a name or a number in both texts, with
-    another one there; every eighth ends in a sign such as an emoji as well. None where no pair has any.
+    """That share of the number of pairs, drawn from those with a name or number in both texts, which is
+    replaced; every eighth also ends in a sign such as an emoji. None if no pair has one.
     """
     names = names_in(source for source, _ in pairs)
     shared = [(pair, _shared(pair, names)) for pair in pairs]
@@ -193,7 +193,7 @@ def joining_words(text: str) -> list[tuple[str, str]]:
 def joined_pairs(
     pairs: Sequence[tuple[str, str]], share: float, words: Sequence[tuple[str, str]], rng: np.random.Generator
 ) -> list[tuple[str, str]]:
-    """That share of the number of pairs, each made of two of them that are drawn at random.
+    """That share of the number of pairs, each joined from two drawn at random.
 
     Two statements are joined by one of the words, the second without the capital it begins with unless
     that belongs to a name or "I"; otherwise, and in three of ten cases, they stay two sentences in a row.
@@ -259,7 +259,7 @@ class _Noun:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a noun stands in a pair: spans of characters in the source and the target."""
+    """The position of a noun in a pair: spans of characters in the source and the target."""
 
     pair: int
     source: tuple[int, int]

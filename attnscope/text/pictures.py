@@ -89,12 +89,12 @@ def _read(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
 
 
 def shape_words(array: NDArray[Any]) -> str:
-    """What an array is, for messages: shape [3, 2], float64."""
+    """Shape and type of an array, for messages: shape [3, 2], float64."""
     return f"shape {list(array.shape)}, {array.dtype}"
 
 
 def wrong_array(path: Path, what: str, expected: str, kind: str) -> LoadError:
-    """What is wrong with a file of arrays, to be raised."""
+    """Error for an invalid file of arrays."""
     return LoadError(
         f"{path} {what}.",
         kind=kind,

@@ -40,7 +40,7 @@ _UNKNOWN_PENALTY = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BpeModel:
-    """What a BPE tokenizer knows: entries with their ids, ranks of pairs, and how words are written."""
+    """The contents of a BPE tokenizer: entries with their ids, ranks of pairs, and how words are written."""
 
     ids: Mapping[str, int]
     ranks: Mapping[Pair, int]
@@ -124,7 +124,7 @@ class UnigramModel:
 
     @property
     def unknown_score(self) -> float:
-        """What a letter without an entry scores."""
+        """Score of a letter without an entry."""
         return min(self.scores.values(), default=0.0) - _UNKNOWN_PENALTY
 
 
@@ -151,7 +151,7 @@ class Splitter:
 
     @property
     def score_name(self) -> str:
-        """What a piece's score is; empty where pieces have none."""
+        """Name of a piece's score; empty if pieces have none."""
         return {"BPE": "merge rank", "Unigram": "log-probability"}.get(self._state["type"], "")
 
     @property

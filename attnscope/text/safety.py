@@ -1,5 +1,5 @@
-"""What keeps any text and any file from ending the program: text made safe to encode, with a count of what
-was changed, and faults of the `tokenizers` library caught.
+"""Keeps texts and files from crashing the program: text is made safe to encode, with a count of changes, and
+faults of the `tokenizers` library are caught.
 
 The library answers some bad files and texts with a `PanicException`, which is a BaseException and so
 passes every ordinary handler.

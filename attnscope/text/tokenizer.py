@@ -370,7 +370,7 @@ class _Seen:
 
 
 def _no_words(_chunk: str) -> Iterable[str]:
-    """Where words are not counted."""
+    """Placeholder where words are not counted."""
     return ()
 
 

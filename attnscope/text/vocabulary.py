@@ -58,7 +58,7 @@ class Notation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PieceReading:
-    """What one vocabulary entry stands for: its bytes, and whether it is marked as part of a word."""
+    """One vocabulary entry: its bytes, and whether it is marked as part of a word."""
 
     data: bytes
     is_part: bool = False

@@ -32,7 +32,7 @@ READ_CELLS, READ_BLOCK_CELLS = 16_000_000, 500_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteProof:
-    """What one site's check found, on `n_rows` of its `n_queries` rows.
+    """The result of one site's check, on `n_rows` of its `n_queries` rows.
 
     `row_sum_error` is max |Σ_j a_ij + sink_i − 1|, `forbidden_weight` the largest weight on a later
     token of a decoder whatever its rule claims, `output_error` max |weights · v − the model's own output|. A
@@ -53,7 +53,7 @@ class SiteProof:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SiteTensors:
-    """What is kept of one site on one text; the shapes stand in `record.py`."""
+    """The tensors kept of one site on one text; for shapes see `record.py`."""
 
     q: Tensor
     k: Tensor
@@ -124,7 +124,7 @@ def merge_proofs(proofs: Iterable[SiteProof]) -> SelfCheck:
 def prove_again(
     claimed: SiteProof, site: SiteTensors, *, is_causal_site: bool, max_cells: int = READ_CELLS
 ) -> SiteProof:
-    """What holds of a site that was read from a file, whatever the file claims of itself.
+    """Check a site that was read from a file, whatever the file claims.
 
     Every row is summed anew, of maps over `max_cells` rows spread evenly, and outputs are compared where the
     file has them. What cannot be looked at again is never better than it was claimed to be.

@@ -127,7 +127,7 @@ def _counted(valid: Tensor) -> Tensor:
 
 
 class OneHead:
-    """What is needed of one head of a record, in float32; reads any rectangle of its map."""
+    """The parts of a record needed for one head, in float32; reads any rectangle of its map."""
 
     def __init__(self, record: SiteRecord, head: int) -> None:
         n_groups = record.q.shape[0] // record.k.shape[0]
@@ -162,7 +162,7 @@ class OneHead:
 
     @property
     def device(self) -> torch.device:
-        """Where the head's queries and keys are."""
+        """Device of the head's queries and keys."""
         return self._q.device
 
     def column_blocks(self, rows: range, cols: range, b: int) -> Tensor:

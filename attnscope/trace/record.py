@@ -1,4 +1,4 @@
-"""What one site did on one text, and how it is made of the calls that a probe saw.
+"""The record of one site on one text, and how it is built from the calls that a probe saw.
 
 | symbol | meaning                                          | shape                        |
 |--------|--------------------------------------------------|------------------------------|
@@ -48,7 +48,7 @@ from attnscope.trace.check import SiteProof, SiteTensors, prove
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SiteRecord(SiteTensors):
-    """What one site did on one text; the tensors have no batch axis and are never written to.
+    """One site's record on one text; the tensors have no batch axis and are never written to.
 
     `k` may have one row for each head where the heads of a group were changed apart. `proof` is what
     was checked against the model's own output while its values were at hand.
@@ -76,7 +76,7 @@ class SiteRecord(SiteTensors):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TextRecord:
-    """What all sites did on one text: a trace, as it stands in a file.
+    """The records of all sites on one text: a trace, as it is stored in a file.
 
     `recorded` says where attention without a model comes from, and is None for a model's. `said` is what the
     model made of the text, where a file kept it: the last of its predictions.
@@ -215,7 +215,7 @@ class GateProbe(QuietProbe):
         return self._gates.get(site)
 
     def edits(self, site: SiteKey) -> Edits | None:
-        """What is changed at the site, or None."""
+        """Changes at the site, or None."""
         return self._edits.get(site)
 
 
@@ -245,7 +245,7 @@ class TraceProbe(GateProbe):
 
     @property
     def records(self) -> dict[SiteKey, SiteRecord]:
-        """What was recorded so far, in the order of the calls."""
+        """Records so far, in the order of the calls."""
         self._records |= self._pending.finish()
         return self._records
 

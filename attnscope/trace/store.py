@@ -341,7 +341,7 @@ def _damaged(path: Path, reason: str) -> LoadError:
 
 
 def rules_as_json(rule: MaskRule, score: ScoreRule) -> dict[str, object]:
-    """What JSON can hold of both rules."""
+    """Both rules as JSON."""
     bias = score.bias
     return {
         "is_causal": rule.is_causal,

@@ -191,7 +191,7 @@ MIN_DIGESTED_BYTES = 2**26
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorEntry:
-    """Where one tensor lies in the data; `begin` and `end` are byte offsets after the header."""
+    """The location of one tensor in the data; `begin` and `end` are byte offsets after the header."""
 
     name: str
     dtype: torch.dtype

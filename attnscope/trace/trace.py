@@ -76,7 +76,7 @@ class Trace:
         return self._kept.target
 
     def __repr__(self) -> str:
-        """What it holds, in one line: `Trace of 9 tokens (1 unknown): encoder 3 layers × 4 heads`."""
+        """Its contents in one line: `Trace of 9 tokens (1 unknown): encoder 3 layers × 4 heads`."""
         stacks = dict.fromkeys(site.stack for site in self.sites)
         parts = []
         for stack in stacks:

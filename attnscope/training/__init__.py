@@ -76,7 +76,7 @@ def _require_toml(text: str, path: Path) -> None:
 
 
 def _instead_of(path: Path) -> str:
-    """What to do about a path that is no recipe: a run is resumed, a text is the data of a recipe."""
+    """Advice for a path that is not a recipe: resume a run, or use a text as the data of a recipe."""
     is_there = os.path.exists(path)
     if is_there and RunFolder(path).holds_run:
         return f"To go on with the run in it: attnscope train --resume {shell_line([str(path)])}."

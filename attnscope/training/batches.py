@@ -86,7 +86,7 @@ class BatchMaker(Protocol):
 
 
 def batches_of_step(batches: BatchMaker, recipe: Recipe, step: int) -> BatchMaker:
-    """What the batches of a step are drawn from: smaller and shorter ones while they grow."""
+    """The data for the batches of a step: smaller and shorter ones while they grow."""
     if step > growing_steps(recipe):
         return batches
     return batches.sized(texts_at(step, recipe), tokens_at(step, recipe))
@@ -94,7 +94,7 @@ def batches_of_step(batches: BatchMaker, recipe: Recipe, step: int) -> BatchMake
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningBatches:
-    """What batches of running text are drawn from: at most `n_tokens` in each of `batch_size` sequences."""
+    """The source of batches of running text: at most `n_tokens` in each of `batch_size` sequences."""
 
     training: Ids
     held_out: Ids
@@ -166,7 +166,7 @@ class Rows(Protocol):
 
     @property
     def parts(self) -> tuple[Ids, ...]:
-        """What the hash of the data is of."""
+        """Parts of the data's hash."""
 
     @property
     def total_lengths(self) -> Ids:
@@ -428,7 +428,7 @@ T = TypeVar("T", LabelledText, PointedText, TaggedText)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointedRows(PaddedRows):
-    """Where each text may be pointed to, [n, T], and the tokens meant, [n, n_places]."""
+    """The positions that each text may point to, [n, T], and the tokens meant, [n, n_places]."""
 
     may_be: Mask
     places: Ids

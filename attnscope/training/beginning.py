@@ -263,7 +263,7 @@ def first_batch(recipe: Recipe, n_rows: int = 4) -> FirstBatch:
 
 
 def _told(recipe: Recipe, batch: Batch, tokenizer: Tokenizer, labels: Sequence[str]) -> dict[int, str]:
-    """What is to be predicted, by its flat index in the ids that predict."""
+    """Targets of the prediction, by flat index in the ids that predict."""
     width = _predicting(batch).shape[1]
     if batch.n_places:
         found: dict[int, str] = {}

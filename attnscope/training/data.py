@@ -168,7 +168,7 @@ def bracket_ids(tokenizer: Tokenizer, brackets: str) -> tuple[int, ...]:
 
 
 def _read_as(tokenizer: Tokenizer) -> dict[int, str]:
-    """What each token but the special ones stands for in a text."""
+    """Text of each token except the special ones."""
     tokens = (tokenizer.token(id) for id in range(tokenizer.vocab_size))
     return {t.id: tokenizer.entries.reading(t.id).text or "" for t in tokens if not t.is_special}
 

@@ -104,7 +104,8 @@ def keep_ways(folder: Path, ways: Mapping[int, Way]) -> None:
 
 
 def settled_precision(folder: Path, device: torch.device, *, is_older: bool, is_alone: bool) -> str:
-    """What `auto` was for the run in a folder, "bfloat16" or "float32"; of a new one, what is quick here.
+    """The choice of `auto` for the run in a folder, "bfloat16" or "float32"; for a new run, what is fast
+    here.
 
     Processes that train together must not measure for themselves, and a run that `is_older` was begun by a
     version that kept nothing.
@@ -212,7 +213,8 @@ def quickest_way(
 
 
 class Lookout:
-    """When the ways are to be tried again: steps have become slow, or had, and it may have passed.
+    """Decides when to try the alternatives again: steps have become slow, or were slow and may have
+    recovered.
 
     A trial takes as long as some steps, so many are made between two that it costs little of their time.
     """
@@ -222,7 +224,7 @@ class Lookout:
         self._begin()
 
     def ways(self, now: Way) -> list[Way]:
-        """What to try: the present way, which another must clearly beat, and the others."""
+        """The methods to try: the current one, which another must clearly beat, and the others."""
         return [now, *(way for way in self._ways if way != now)]
 
     def _begin(self) -> None:
@@ -263,7 +265,7 @@ def can_divide(recipe: Recipe, device: torch.device, ranks: Ranks) -> bool:
 
 
 def shape_of_batch(batch: Batch, *, has_bfloat16: bool) -> BatchShape:
-    """What a batch on a CPU comes to on paper."""
+    """Cost of a batch on a CPU, on paper."""
     texts = [ids for ids in (batch.ids, batch.target_ids) if ids is not None]
     return BatchShape(
         n_sequences=len(batch.ids),

@@ -95,7 +95,7 @@ ALONE = Ranks()
 
 
 def ranks_of(variables: Mapping[str, str]) -> Ranks:
-    """Who this process is, from what torchrun puts into the environment; ALONE without it."""
+    """Rank of this process, from torchrun's environment; ALONE without it."""
     if "RANK" not in variables or "WORLD_SIZE" not in variables:
         return ALONE
     try:

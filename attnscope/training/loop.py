@@ -422,7 +422,7 @@ def free_memory(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
 
 
 def _out_of_memory_note(recipe: Recipe, step: int, kept: int | None, device: torch.device) -> str:
-    """What happened and what would need about half as much, in words."""
+    """What happened, and a change that would need about half the memory, in words."""
     training = recipe.training
     place = "The computer" if device.type == "cpu" else f"The {device.type} device"
     saved = "Nothing is saved yet." if kept is None else f"The checkpoint of step {kept} is kept."

@@ -1,4 +1,4 @@
-"""What a model is asked to learn: which positions are scored, and the loss.
+"""Objectives: which positions are scored, and the loss.
 
 | symbol | meaning                                        | shape         |
 |--------|------------------------------------------------|---------------|

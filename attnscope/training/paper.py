@@ -1,4 +1,4 @@
-"""What a recipe costs, on paper: sizes, operations, memory and disk. The model is never allocated.
+"""The cost of a recipe on paper: sizes, operations, memory and disk. The model is never allocated.
 
 Operations are those of `models/cost.py`, three times the forward pass for a step (Kaplan et al. 2020,
 section 2.1), four times where blocks are computed again in the backward pass; memory is that of
@@ -221,7 +221,7 @@ def mean_tokens(recipe: Recipe, n_most: int | None = None) -> float:
 
 
 def _in_batches(lengths: Lengths, recipe: Recipe) -> NDArray[np.float64]:
-    """What texts of these lengths [n, n_sides] are padded to in a batch, on average, [n_sides]."""
+    """Average padded lengths in a batch of texts of these lengths [n, n_sides]: [n_sides]."""
     n = min(recipe.training.batch_size, len(lengths))
     if recipe.data.similar_lengths:
         lengths = lengths[np.argsort(lengths.sum(axis=1), kind="stable")]
@@ -270,7 +270,7 @@ def has_ever_other_lengths(recipe: Recipe) -> bool:
 
 
 def kernel_bytes(recipe: Recipe, device: torch.device) -> int:
-    """What is kept of code for the products of ever other shapes."""
+    """Bytes of code kept for matrix products of ever new shapes."""
     is_made = (
         device.type == "cpu"
         and uses_bfloat16(recipe, device)
@@ -281,7 +281,7 @@ def kernel_bytes(recipe: Recipe, device: torch.device) -> int:
 
 
 def memory_parts(recipe: Recipe, device: torch.device) -> tuple[tuple[str, int], ...]:
-    """What training takes at its largest moment, in bytes by part; on a GPU, what is there."""
+    """Peak memory of training, in bytes by part; on a GPU, what is there."""
     config, shape = recipe.model, shape_of(recipe, device, n_tokens=longest_tokens(recipe))
     n_all, n_learned = count_parameters(config).total, learned_parameters(recipe)
     n_added, n_threads = adapter_parameters(recipe), 1
@@ -361,7 +361,7 @@ def step_flops(recipe: Recipe, n_tokens: float) -> float:
 
 
 def mean_share(recipe: Recipe) -> float:
-    """What the steps of a run cost on average, of one with all texts of a batch at their whole length."""
+    """Average cost of a run's steps, relative to one with all texts of a batch at full length."""
     n_growing, n_steps = growing_steps(recipe), recipe.training.n_steps
     if not n_growing:
         return 1.0
@@ -444,7 +444,7 @@ def plan_recipe(
 
 
 def look_bytes(recipe: Recipe) -> int:
-    """What one look at the watched sentences takes on disk, at most: queries, keys and row sums."""
+    """Upper bound of the disk space of one look at the watched sentences: queries, keys and row sums."""
     model = recipe.model
     n_sites = model.n_layers * (3 if model.form == "encoder-decoder" else 1)
     total = 0
@@ -498,7 +498,7 @@ def _notes(recipe: Recipe) -> tuple[str, ...]:
 
 
 def _free_disk(out: Path | None) -> int | None:
-    """What is free where the run will be written; None when that cannot be told."""
+    """Free disk space for the run; None if unknown."""
     if out is None:
         return None
     for folder in (out, *out.absolute().parents):
@@ -525,7 +525,7 @@ def objective_of(config: ModelConfig) -> str:
 
 
 def preset_keys(config: ModelConfig) -> tuple[tuple[str, str], ...]:
-    """What a recipe has to say under [model], with TOML values: the sizes, and what is not the default."""
+    """Keys of a recipe's [model], with TOML values: the sizes, and everything not at its default."""
     keys = []
     always = ("d_model", "n_layers", "n_heads", "d_ff", "max_tokens")
     for field in fields(config):

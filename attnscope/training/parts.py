@@ -1,4 +1,4 @@
-"""What a recipe consists of: its sections, their keys, ranges and defaults.
+"""The parts of a recipe: its sections, their keys, ranges and defaults.
 
 Recipes as older versions wrote them into their run folders, made into ones that can be read today.
 
@@ -39,8 +39,8 @@ class TokenizerPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataPart:
-    """What is learned from: a text file, one of tab-separated pairs, of labelled texts or of labelled words,
-    or a built-in task.
+    """The training data: a text file, one of tab-separated pairs, of labelled texts or of labelled words, or
+    a built-in task.
 
     `validation_share` of a text is held out, its end: of its characters, in whole lines, as other programs
     count it, or of its lines; of pairs that share of the sources, or with `crc32` those whose checksum
@@ -78,7 +78,7 @@ class DataPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectivePart:
-    """What is learned; `mask_share` is the share of tokens a masked model has to guess, of words where
+    """The objective; `mask_share` is the share of tokens a masked model has to guess, of words if
     `whole_words` hides all pieces of a word together.
 
     With `next_sentence` a masked model also tells whether a second stretch of text follows the first.

@@ -238,7 +238,7 @@ def _model_config(
 
 
 def _check_prompt(start: StartPart, form: Form, objective: ObjectivePart) -> None:
-    """What a prompt asks of a recipe, told by its own key: in the model it is memory tokens."""
+    """Check a recipe's prompt, naming its own key: in the model it is memory tokens."""
     expected = ""
     if not start.source:
         expected = "0, since start.from names no model"
@@ -413,7 +413,7 @@ def toml_text(value: Value) -> str:
 
 
 def differences(old: Recipe, new: Recipe, *, may_lengthen: bool = False) -> tuple[str, ...]:
-    """What differs, as lines like `optimizer.beta1: was 0.9, now 0.8`; only what can change weights.
+    """Differences as lines like `optimizer.beta1: was 0.9, now 0.8`; only those that can change weights.
 
     How often to look and to save, the name and the watched sentences may change; so may the place of the
     data, whose fingerprint is compared by itself, and the number of steps where neither schedule nor data
@@ -600,7 +600,7 @@ def _gate_faults(recipe: Recipe) -> Iterator[_Fault]:
 
 
 def _growth_faults(recipe: Recipe) -> Iterator[_Fault]:
-    """What does not go with batches and texts that grow over the first steps."""
+    """Conflicts with batches and texts that grow over the first steps."""
     schedule, model = recipe.schedule, recipe.model
     start, n_most = schedule.batch_start, recipe.training.batch_size
     if schedule.batch_warmup_steps and start > n_most:

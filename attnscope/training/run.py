@@ -402,7 +402,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """Where things are in a run folder; nothing is read or written."""
+    """Paths in a run folder; nothing is read or written."""
 
     folder: Path
 
@@ -418,7 +418,7 @@ class RunFolder:
 
     @property
     def old_state(self) -> Path:
-        """Where the versions 0.1 to 0.7 kept what a resume needs."""
+        """Path at which versions 0.1 to 0.7 kept the state for a resume."""
         return self.folder / "state.safetensors"
 
     @property
@@ -427,7 +427,7 @@ class RunFolder:
         return self.recipe.is_file()
 
     def leavings(self) -> str:
-        """What of a run is there beside its recipe, in words; empty in a folder without any."""
+        """Remains of a run besides its recipe, in words; empty if the folder has none."""
         steps = [step for step, _ in self.checkpoints()]
         checkpoints = f"{plural(len(steps), 'checkpoint')} to step {steps[-1]:,}" if steps else ""
         probes = "probes" if any((self.folder / "probes").glob("*.safetensors")) else ""
@@ -452,7 +452,7 @@ class RunFolder:
 
 
 def _by_step(entries: Iterable[Path]) -> tuple[tuple[int, Path], ...]:
-    """What is named after a step, with that step."""
+    """Files named after a step, with that step."""
     named = ((entry.name.removesuffix(".safetensors"), entry) for entry in entries)
     return tuple(sorted((int(name), entry) for name, entry in named if name.isascii() and name.isdigit()))
 

@@ -70,7 +70,7 @@ _KEY = "attnscope"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeState:
-    """Where a run stands; `weights_sha256` is of the checkpoint's weights file."""
+    """The state of a run; `weights_sha256` is of the checkpoint's weights file."""
 
     step: int
     data_sha256: str
@@ -219,7 +219,7 @@ def lengthened(overrides: Mapping[str, str], folder: Path, n_steps: int | None) 
 
 
 def length_note(earlier: Recipe, recipe: Recipe, step: int) -> str:
-    """What it means for a run at `step` that its length has changed; empty where it has not."""
+    """Note on a run at `step` whose length has changed; empty if it has not."""
     before, now = earlier.training.n_steps, recipe.training.n_steps
     if before == now:
         return ""
@@ -439,7 +439,7 @@ def _require_room(folder: Path, tensors: Iterable[torch.Tensor]) -> None:
 def card_of(
     recipe: Recipe, step: int, labels: tuple[str, ...] = (), closed: Sequence[HeadRef] = ()
 ) -> ModelCard:
-    """What a checkpoint says about itself, with the labels it tells and the heads that are off."""
+    """A checkpoint's card, with its labels and the heads that are off."""
     name = recipe.training.name
     training: dict[str, object] = {
         "step": step,

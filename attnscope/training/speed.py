@@ -127,7 +127,7 @@ def _pace_of_steps(recipe: Recipe, device: torch.device, folders: Iterable[Path]
 
 
 def _cause(recipe: Recipe) -> str:
-    """What decides the time of a step, as one text."""
+    """Everything that determines the time of a step, as one text."""
     told = {name: [getattr(getattr(recipe, name), key) for key in keys] for name, keys in _OF_SPEED.items()}
     return json.dumps([recipe.model.to_dict(), recipe.task_options, told], sort_keys=True)
 

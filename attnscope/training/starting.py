@@ -375,7 +375,7 @@ def _is_last_of_added(name: str, start: ModelConfig, wanted: ModelConfig) -> boo
 
 
 def start_note(recipe: Recipe, start: LoadedFolder | None) -> str:
-    """What a run goes on from, in words; empty when it begins with random weights."""
+    """Note on the model that a run starts from; empty if its weights are random."""
     if start is None:
         return ""
     n = recipe.start.reinit_layers
@@ -386,7 +386,7 @@ def start_note(recipe: Recipe, start: LoadedFolder | None) -> str:
 
 
 def start_facts(start: StartPart) -> dict[str, object]:
-    """What the card of a model says of its start: its name, and the rank of low-rank changes; no path."""
+    """Start of a run for a model's card: its name, and the rank of low-rank changes; no path."""
     if not start.source:
         return {}
     path = Path(start.source)

@@ -59,14 +59,14 @@ class RunFollower:
         self.mark = RunMark()
 
     def news(self) -> Iterator[RunNews]:
-        """What happened since the last time, in pieces; raises LoadError when the folder is not there."""
+        """Events since the last call, in pieces; raises LoadError if the folder is not there."""
         for news in read_news(self.folder, self.mark):
             self.mark = news.mark
             yield news
 
 
 def read_news(folder: Path, mark: RunMark, number: int = 0) -> Iterator[RunNews]:
-    """What a run folder says after `mark`, one RunNews at least; raises LoadError without the folder."""
+    """Entries of a run folder after `mark`, one RunNews at least; raises LoadError without the folder."""
     paths = RunFolder(folder)
     if not folder.is_dir():
         raise LoadError(
@@ -282,7 +282,7 @@ _NOT_STARTED = Started(folder="", step=0, n_steps=0, n_parameters=0, device="")
 
 
 class _Tally:
-    """What one run has told so far, a few numbers a step."""
+    """The numbers of one run so far, a few for each step."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""What a recipe adds to the plain step of training, in one place for the loop, the beginning and saving.
+"""A recipe's additions to the plain step of training, in one place for the loop, the beginning and saving.
 
 gates       of heads, learned along under an L0 penalty (Voita et al. 2019, section 6)
 adapters    in the place of whole matrices (`adapters.py`)
@@ -160,7 +160,7 @@ def _open_inspections(folder: Path) -> BinaryIO:
 
 
 def read_inspections(folder: Path) -> tuple[Inspection, ...]:
-    """What was noted in a run folder, by step; where a run was resumed, the later look counts.
+    """Inspections in a run folder, by step; if a run was resumed, the later one counts.
 
     Lines that are cut short or of another kind are passed over, as is a file that is not there.
     """
@@ -292,7 +292,7 @@ class InspectionsReader:
             self._begin(folder)
 
     def history(self) -> InspectionHistory | None:
-        """What was read; None where there is nothing."""
+        """The inspections read; None if there are none."""
         return history_of(self._found)
 
     def _begin(self, folder: Path) -> None:
@@ -394,7 +394,7 @@ class HeadGates:
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a resume needs, named `gates/stack.layer/what`."""
+        """Tensors for a resume, named `gates/stack.layer/what`."""
         found = {}
         for (stack, layer), log_alpha in self._log_alpha.items():
             values = {"log_alpha": log_alpha, **self._adam.state.get(log_alpha, {})}
@@ -429,7 +429,7 @@ class HeadGates:
 
 
 class NoGates:
-    """Those of a run that learns none: every head stays open."""
+    """The gates of a run that learns none: every head stays open."""
 
     def onto(self, batch: Batch, _rng: np.random.Generator) -> Batch:
         return batch
@@ -472,7 +472,7 @@ _ADDED = ("head.labels.", "encoder_embedding.segments.")
 
 
 class LowRank(nn.Module):
-    """What makes W' of W."""
+    """Computes W' from W."""
 
     def __init__(self, weight: Tensor, rank: int, alpha: float, generator: Generator) -> None:
         super().__init__()
@@ -535,7 +535,7 @@ def restore_adapters(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
 
 
 def low_rank_changes(tensors: Mapping[str, Tensor], part: StartPart) -> LowRankChanges:
-    """What `adapter_tensors` gave, as a model folder that keeps a difference has it."""
+    """The low-rank changes from `adapter_tensors`, as stored in a model folder that keeps a difference."""
     end = ".parametrizations.weight.0.a"
     found = {
         f"{name.removeprefix(_PREFIX).removesuffix(end)}.weight": (a, tensors[name[:-1] + "b"])
@@ -609,7 +609,7 @@ class Techniques:
 
     @property
     def note(self) -> str:
-        """What a person should know about what learns, empty where everything does."""
+        """Note for the user on the parameters that learn; empty if all do."""
         if not (self._has_adapters or self._has_prompt):
             return ""
         learning = sum(p.numel() for p in self._module.parameters() if p.requires_grad)
@@ -661,7 +661,7 @@ class Techniques:
             site.keep_spans()
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a resume needs beside weights and optimiser."""
+        """Tensors for a resume besides weights and optimiser."""
         return self.gates.tensors() | (adapter_tensors(self._module) if self._has_adapters else {})
 
     def restore(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -96,7 +96,7 @@ def cells_px(cells: CellMap) -> float:
 
 
 def _places(width: float, figure: AnswerFigure) -> tuple[list[QRectF], float]:
-    """Where each part lies from (0, 0) on, and how high they are together."""
+    """Position of each part relative to (0, 0), and their total height."""
     places, top = list[QRectF](), 0.0
     for cells in figure.cells:
         places.append(QRectF(0.0, top, width, cells_px(cells)))

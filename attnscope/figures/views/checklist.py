@@ -1,4 +1,4 @@
-"""What a good positional encoding is asked for: every position scheme, and what was measured of it."""
+"""Requirements for a good positional encoding: every position scheme, with measurements."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -124,7 +124,7 @@ class ChecklistFigure(FigureSpec):
 
 
 def checklist_point(checks: tuple[PositionCheck, ...]) -> str:
-    """What is asked of an encoding, and which schemes have all of it; A is asked of tables alone."""
+    """A requirement for an encoding, and the schemes that meet all of it; A concerns tables alone."""
     if not checks:
         return f"{_ASKED} Every scheme is measured now…"
     whole = [check.title for check in checks if all(is_good for _, is_good in _cells(check)[:5])]
@@ -138,7 +138,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _cells(check: PositionCheck) -> tuple[tuple[str, bool], ...]:
-    """What stands in each column, and whether it is what one would wish."""
+    """Text of each column, and whether it is as desired."""
     has_vectors = check.shift_error == check.shift_error
     is_exact = has_vectors and check.shift_error < _FITS
     a = "; ".join(f"{left:.2f} {right:.2f}" for left, right in check.shift.tolist()).replace("-", "−")

@@ -80,7 +80,7 @@ def chart_rows(charts: Iterable[Chart]) -> Iterator[Iterable[str]]:
 
 
 def _axes(chart: Chart) -> tuple[str, str]:
-    """What stands along both axes, units among it."""
+    """Both axes, with their units."""
     return safe_cell(chart.x_label), safe_cell(chart.y_label)
 
 

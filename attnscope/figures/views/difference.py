@@ -442,7 +442,7 @@ def _paint_bars(
 
 
 def _side_names(*sides: tuple[DrawnTrace, HeadRef]) -> tuple[str, str]:
-    """What A and B are, naming only what tells them apart."""
+    """Names of A and B: only what distinguishes them."""
     is_one_text = len({trace.source.text for trace, _ in sides}) == 1
     told = [
         (

@@ -113,7 +113,7 @@ def natural_graph_height(graph: AttentionGraph) -> float:
 
 
 def row_words(row: GraphRow) -> str:
-    """What stands at the left of a row."""
+    """Label at the left of a row."""
     return row.title if row.token is None else isolated(drawn_piece(row.token.label))
 
 
@@ -191,12 +191,12 @@ def natural_figure_height(width: float, graph: AttentionGraph) -> float:
 
 
 def foot_lines(graph: AttentionGraph, width: float) -> list[str]:
-    """What the marks mean, broken at a width."""
+    """Meaning of the marks, wrapped to a width."""
     return wrapped((f"{marks_words(graph)} {kept_words(graph)}",), width)
 
 
 def marks_words(graph: AttentionGraph) -> str:
-    """What circles and lines are."""
+    """Meaning of circles and lines."""
     levels = "in: the inputs; L: after a layer's self-attention"
     levels += "; ×: after its cross-attention." if has_target(graph) else "."
     return (

@@ -103,7 +103,7 @@ class GridFigure(FigureSpec):
         return [*words, scale_words(self), *change_words(self.gates, self.interventions)]
 
     def subject(self) -> str:
-        """What it shows as a panel, in as few words as stand beside its letter."""
+        """Short description for its panel, beside the panel's letter."""
         return f"{self._stacks()}, all heads"
 
     def _stacks(self) -> str:

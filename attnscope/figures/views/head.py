@@ -100,7 +100,7 @@ def paint_gold_mark(painter: QPainter, place: QRectF, *, is_sure: bool) -> None:
 
 
 def mark_in(whole: QRectF) -> QRectF:
-    """Where the mark of a link lies: just inside its cells."""
+    """Frame of a link's mark: just inside its cells."""
     if min(whole.width(), whole.height()) - 2 * _INSET_PX < _LEAST_PX:
         middle, half = whole.center(), _LEAST_PX / 2
         width, height = max(whole.width() / 2, half), max(whole.height() / 2, half)
@@ -183,7 +183,7 @@ class HeadFigure(MapsFigure):
         return max(layout.cells.top() + cells_height(layout), least) + MARGIN_PX
 
     def placed(self, body: QRectF, *, is_panel: bool, has_corner: bool | None = None) -> MapLayout:
-        """Where cells and labels of the map lie."""
+        """Layout of the map's cells and labels."""
         head_map = self.maps[0]
         return map_layout(
             body,
@@ -211,7 +211,7 @@ class HeadFigure(MapsFigure):
         return [*words, scale_words(self), *change_words(self.gates, self.interventions)]
 
     def subject(self) -> str:
-        """What it shows as a panel, in as few words as stand beside its letter."""
+        """Short description for its panel, beside the panel's letter."""
         head_map = self.maps[0]
         words = "" if head_map.name else gate_note(self.gates.value(head_map.head))
         return f"{head_map.name or head_map.head.label} {head_map.head.stack}{words}"

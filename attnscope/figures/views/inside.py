@@ -84,7 +84,7 @@ class Column:
 
     @property
     def right(self) -> float:
-        """Where it ends."""
+        """Right edge, in pixels."""
         return self.left + self.width
 
     @property
@@ -95,7 +95,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsidePlace:
-    """What lies under a position: the row of a key, a column, and a dimension of a strip."""
+    """The item under the cursor: the row of a key, a column, and a dimension of a strip."""
 
     row: int | None = None
     column: str = ""
@@ -133,7 +133,7 @@ class InsideLayout:
         return QRectF(self.rect.left(), top, self.columns[-1].right - self.rect.left(), self.rows.step)
 
     def hit(self, position: QPointF) -> InsidePlace:
-        """What lies under a position; q's and the output's bars belong to the strips they stand over."""
+        """The item at a position; q's and the output's bars belong to the strips below them."""
         x, y = position.x(), position.y()
         column = next((c for c in self.columns if c.left <= x < c.right), None)
         name = column.name if column is not None else ""
@@ -192,7 +192,7 @@ def inside_layout(
 
 
 def _field(inner: QRectF, top: float, room: float, n_rows: int, *, is_paper: bool) -> tuple[QRectF, float]:
-    """Where the rows can be seen, and the height of one."""
+    """Visible area of the rows, and the height of one."""
     row_px = min(type_px(MOST_ROW_PX), room / max(1, n_rows))
     if not is_paper:
         row_px = math.floor(max(row_px, type_px(LEAST_ROW_PX)))
@@ -482,7 +482,7 @@ def strip_values(inside: HeadInside, name: str) -> Values:
 
 
 def limit_of(values: Values) -> float:
-    """Where a scale centred on 0 ends; never 0."""
+    """Limit of a scale centred on 0; never 0."""
     finite = np.abs(values[np.isfinite(values)])
     return float(finite.max()) if finite.size and finite.max() > 0 else 1.0
 

@@ -47,7 +47,7 @@ class StrongLines:
 
     @property
     def sentence(self) -> str:
-        """What is shown and what is not, in words."""
+        """What is shown and what is omitted, in words."""
         n_shown = len(self.weights)
         if n_shown == self.n_all:
             return f"all {plural(n_shown, 'line')}"
@@ -259,7 +259,7 @@ _NAME_ROW_PX, _DASH_PX, _GAP_PX = 20.0, 14.0, 16.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamePlace:
-    """Where one name stands; `index` is the head's, or -1 for the count of those without room."""
+    """Position of one name; `index` is the head's, or -1 for the count of names without room."""
 
     rect: QRectF
     name: str
@@ -268,7 +268,7 @@ class NamePlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinesLayout:
-    """Where the two columns of tokens lie; `names` are the heads above them."""
+    """Positions of the two columns of tokens; `names` are the heads above them."""
 
     rect: QRectF
     room: QRectF
@@ -407,7 +407,7 @@ def _footer_px(width: float) -> float:
 
 
 def line_names(maps: tuple[HeadMap, ...]) -> tuple[str, ...]:
-    """What each map is called above its lines."""
+    """Name of each map above its lines."""
     stacks = {m.head.stack for m in maps}
     labels = [m.name or m.head.label for m in maps]
     if len(stacks) == 1:
@@ -503,7 +503,7 @@ def _paint_words(
 
 
 def footnote(words: str, width: float) -> tuple[str, ...]:
-    """What stands below lines, in one line or in two: broken at a dot, or where neither fits at a space."""
+    """Text below the lines, on one line or two, broken at a dot or else at a space."""
     if text_width(words) <= width:
         return (words,)
     parts = words.split(" · ")
@@ -605,7 +605,7 @@ class LinesFigure(MapsFigure):
         return True
 
     def hint(self) -> str:
-        """What to do where so many lines are drawn that none can be followed; empty otherwise."""
+        """Hint for when too many lines are drawn to follow any; empty otherwise."""
         style = self.style
         drawn = strong_lines(
             comparable(self.maps), least_weight=style.least_weight, n_strongest=style.n_strongest

@@ -280,7 +280,7 @@ def _subject(panel: Panel) -> str:
 
 
 def _panel_words(spec: PanelsFigure, i: int) -> str:
-    """What a panel shows; the heads of its lines where no other panel names them."""
+    """Description of a panel; its lines' heads if no other panel names them."""
     panel = spec.panels[i]
     words = " · ".join(filter(None, (_subject(panel), panel.title)))
     if lines_are_named(spec, i):
@@ -369,7 +369,7 @@ def row_heights(spec: PanelsFigure, width: float, columns: int) -> tuple[float, 
 
 
 def panel_places(rect: QRectF, spec: PanelsFigure) -> tuple[QRectF, ...]:
-    """Where each panel lies in `rect`, its letter included."""
+    """Rectangle of each panel in `rect`, including its letter."""
     field, n_panels = panel_field(rect, spec), len(spec.panels)
     columns = min(spec.columns, n_panels) or widest_columns(field, n_panels)
     return panel_rects(field, n_panels, columns, row_heights(spec, field.width(), columns))
@@ -381,7 +381,7 @@ def header_px(spec: PanelsFigure) -> float:
 
 
 def panel_body(place: QRectF, spec: PanelsFigure) -> QRectF:
-    """What is left of a panel below its letter."""
+    """Area of a panel below its letter."""
     return place.adjusted(_MARGIN_PX - 4, header_px(spec), -4, 0)
 
 
@@ -458,7 +458,7 @@ def _paint_panel(
 
 
 def _panel_height(panel: Panel, width: float, *, has_names: bool) -> float:
-    """What one panel shows below its letter; lines that are named there need more."""
+    """Height of one panel below its letter; lines with names need more."""
     match panel:
         case HeadFigure():
             return panel.map_height(width, is_panel=True)

@@ -59,7 +59,7 @@ class PictureLayout:
     picture: Picture
 
     def patch(self, side: Side, token: int) -> QRectF:
-        """Where the patch of a token lies on a side; raises ValueError for a special token."""
+        """Rectangle of a token's patch; raises ValueError for a special token."""
         place = self.picture.place(token)
         if place is None:
             raise ValueError(f"token {token} is not a patch")
@@ -235,7 +235,9 @@ def patch_words(picture: Picture, weights: NDArray[np.float32]) -> str:
 
 
 def picture_words(picture: Picture) -> str:
-    """That this is the picture as the model sees it, which may be squeezed or cut, and its size in pixels."""
+    """Note that this is the picture as the model sees it, possibly squeezed or cropped, with its size in
+    pixels.
+    """
     height, width = picture.pixels.shape[:2]
     return f"as the model reads it, {width} × {height}"
 
@@ -288,7 +290,7 @@ def _paint_heading(painter: QPainter, place: QRectF, title: str, words: str, pal
 
 
 def _paint_patch_lines(painter: QPainter, place: QRectF, picture: Picture) -> None:
-    """Where one patch ends and the next begins, faintly, where there is room for it."""
+    """Paint faint lines between patches, if there is room."""
     step_x, step_y = place.width() / picture.n_columns, place.height() / picture.n_rows
     if min(step_x, step_y) < _MIN_GRID_PX:
         return

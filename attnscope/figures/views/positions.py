@@ -183,7 +183,7 @@ def _has_curves_beside(width: float) -> bool:
 def _places(
     inner: QRectF, n_tables: int
 ) -> tuple[list[tuple[QRectF, QRectF]], tuple[QRectF, QRectF], QRectF]:
-    """Where the two maps of each encoding, the two curves and the colour bar lie."""
+    """Rectangles of each encoding's two maps, the two curves and the colour bar."""
     is_row, width = _arrangement(inner.width(), n_tables)
     is_beside = _has_curves_beside(inner.width())
     n_curves = 1 if is_beside else 2
@@ -299,7 +299,7 @@ def _axis_lines(axes: tuple[str, str], width: float) -> list[str]:
 
 
 def _foot_px(axes: tuple[str, str], width: float) -> float:
-    """What ticks and axes need below a map of this width."""
+    """Space for ticks and axes below a map of this width."""
     return _FOOT_PX + (len(_axis_lines(axes, width)) - 1) * LINE_PX
 
 

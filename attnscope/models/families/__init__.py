@@ -25,7 +25,7 @@ FAMILIES = schemes_of(__name__, Family)
 
 
 def family_named(kind: str) -> Family:
-    """What is known of a kind of model; a family that needs nothing where it is not known."""
+    """Family of a kind of model; one with no special treatment if the kind is unknown."""
     return FAMILIES.get(kind) or Family()
 
 

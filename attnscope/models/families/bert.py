@@ -28,7 +28,7 @@ _BLOCK: Block = {
 
 
 def encoder_keys(has_head: bool) -> dict[str, Any]:
-    """What all encoders of the kind of BERT have in common."""
+    """Keys shared by all encoders like BERT."""
     return {
         "form": "encoder",
         "norm_place": "post",

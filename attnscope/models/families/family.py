@@ -1,6 +1,6 @@
-"""What a family of models is to the whole program: where it keeps the matrices of its heads, how fewer heads
-fit into them, and how its configuration and tensors make a model of ours (what ours cannot be is named and
-refused).
+"""The program's interface to a family of models: where it keeps the matrices of its heads, how fewer heads
+fit into them, and how its configuration and tensors become one of our models (anything we cannot represent is
+rejected with an explanation).
 
     symbol   meaning                                      shape
     q        rows: heads                                  [n_heads · d_head, d_in]
@@ -41,7 +41,7 @@ class Handle(Protocol):
 
 
 def own_setting(model: Any, key: str) -> Any:
-    """What the key "attnscope" of a model's config.json says of reading it; None where it says nothing."""
+    """The setting under the key "attnscope" of a model's config.json; None if absent."""
     settings = getattr(model.config, "attnscope", None)
     return settings.get(key) if isinstance(settings, Mapping) else None
 
@@ -367,7 +367,7 @@ class LibraryConfig:
         return float(value)
 
     def activation(self, key: str) -> Activation:
-        """What stands between the two layers of the feed-forward part."""
+        """Activation between the two layers of the feed-forward part."""
         value = self.get(key)
         if not isinstance(value, str) or value not in _ACTIVATIONS:
             raise self.refused(f"{key} is {value!r}", "one of " + ", ".join(_ACTIVATIONS))
@@ -381,7 +381,7 @@ class LibraryConfig:
                 raise self.refused(f"{key} is {found!r}", repr(value))
 
     def refused(self, reason: str, expected: str) -> LoadError:
-        """What is said of a model that cannot be taken over."""
+        """Explanation why a model cannot be converted."""
         return LoadError(
             f"The model of {self.where} cannot be trained further: {reason}.",
             kind="architecture",

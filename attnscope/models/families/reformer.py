@@ -103,7 +103,7 @@ def lay_chunks(part: Any, x: Tensor, p: Tensor, buckets: Tensor | None) -> Tenso
 
 
 def _round_weights(part: Any, x: Tensor, p: Tensor, queries: Tensor, keys: Tensor, n_rounds: int) -> Tensor:
-    """What each row of p counts among the rounds of its query, [B, H, R·T/C, C]."""
+    """Weight of each row of p among the rounds of its query, [B, H, R·T/C, C]."""
     (n_batch, n_heads), n = p.shape[:2], x.shape[1]
     q = part.query_key(x).reshape(n_batch, n, n_heads, -1).transpose(1, 2)  # [B, H, T, D]
     k = q * torch.rsqrt(q.square().mean(dim=-1, keepdim=True) + 1e-6) / q.shape[-1] ** 0.5

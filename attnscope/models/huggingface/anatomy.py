@@ -1,4 +1,4 @@
-"""Where a model of the library has its layers, the products behind its heads, and its feed-forward parts.
+"""Locates a library model's layers, the projections of its heads, and its feed-forward parts.
 
 Nothing is looked up by the kind of model. The product behind the heads of a site is the one that reads, to
 the last bit, what the site's attention gave; a layer is the largest part of a list that holds the attention
@@ -76,7 +76,7 @@ def is_norm(part: nn.Module) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NormForm:
-    """What a norm does besides its scale: whether it takes the mean away, and its weight, None for none."""
+    """A norm apart from its scale: whether it subtracts the mean, and its weight, None if it has none."""
 
     is_centred: bool
     weight: Tensor | None
@@ -227,7 +227,7 @@ def _block_of(model: Any, name: str, attentions: Iterable[nn.Module]) -> nn.Modu
 
 
 def _feed_forward_of(block: nn.Module, outputs: set[nn.Module]) -> tuple[nn.Module | None, nn.Module | None]:
-    """What gives the output of a layer's feed-forward part, and what reads the stream for it."""
+    """Modules that write the output of a layer's feed-forward part and read the stream for it."""
     for name, reader in FEED_FORWARDS.items():
         found = _called(block, name, outputs)
         if len(found) == 1:
@@ -310,7 +310,9 @@ class HeadRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModuleStep:
-    """What one module read and gave at the first token, [n_texts, n]; `width` is what a norm goes over."""
+    """Input and output of one module at the first token, [n_texts, n]; `width` is the size of a norm's
+    axis.
+    """
 
     module: Any
     read: Tensor
@@ -336,7 +338,7 @@ class _SeenCall(QuietProbe):
 
 @dataclass(slots=True, eq=False)
 class _Row:
-    """Where the numbers of a head's part come from: rows of a product, and what each is multiplied by."""
+    """Source of the numbers of a head's part: rows of a product, and the factor for each."""
 
     module: Any
     read: Tensor
@@ -387,7 +389,7 @@ def head_products(network: HuggingFaceNetwork, site: SiteKey) -> dict[str, tuple
 
 
 def _rows_of(network: HuggingFaceNetwork, site: SiteKey) -> tuple[dict[str, _Row], _SeenCall]:
-    """Where q, k and v of a site come from, and what they were at the first tokens."""
+    """Sources of a site's q, k and v, and their values at the first tokens."""
     anatomy = anatomy_of(network)
     place, seen = anatomy.attentions[site], _SeenCall(site)
     n_tokens = network.max_tokens if network.info.reads == "picture" else _N_TOKENS
@@ -487,7 +489,7 @@ def _form_of(step: ModuleStep) -> NormForm | None:
 
 
 def _factors(network: HuggingFaceNetwork, d_head: int) -> tuple[float, ...]:
-    """What queries or keys may be multiplied by: a scale of their own (OPT), or of long rotary turns."""
+    """Candidate factors of queries or keys: a scale of their own (OPT), or of long rotary turns."""
     turned = {
         float(module.attention_scaling)
         for module in network.module.modules()

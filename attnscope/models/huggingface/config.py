@@ -365,7 +365,7 @@ def _position_rows(model: Any) -> int | None:
 
 
 def read_processor(folder: Path, *parts: str) -> tuple[Mapping[str, Any], Path]:
-    """What the first of some parts of a model's processor was saved with, and the file; raises LoadError.
+    """Saved settings of the first of some processor parts present, and the file; raises LoadError.
 
     A part in processor_config.json wins over preprocessor_config.json, as in the library, which writes the
     former alone since version 5. Without both files nothing was saved, and the path is the latter's.
@@ -458,7 +458,7 @@ _NO_HEAD = "It has no output head: its attention can be viewed, but it predicts 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelTask:
-    """What a model is for, and the library's class that does it; `note` is what a person should know.
+    """A model's task and the library's class for it; `note` is for the user.
 
     `part` names the part of the configuration (`vision_config`) when only that part is opened.
     """
@@ -628,7 +628,7 @@ def _after(prefix: str, sample: Sample) -> Sample:
 
 
 def _prefix(values: Mapping[str, Any]) -> str:
-    """What a model of several tasks (T5) wants before a text to translate, from its own configuration."""
+    """Prefix that a multi-task model (T5) expects before a text to translate, from its own configuration."""
     tasks = values.get("task_specific_params")
     task = tasks.get("translation_en_to_fr") if isinstance(tasks, dict) else None
     prefix = task.get("prefix") if isinstance(task, dict) else None

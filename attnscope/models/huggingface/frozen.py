@@ -73,7 +73,7 @@ class FrozenPass:
             yield
 
     def _hooks(self) -> tuple[list[tuple[nn.Module, Hook]], list[tuple[nn.Module, Hook]]]:
-        """What happens before and after each part; what comes first in a list happens first."""
+        """Run hooks before and after each part; within a list, the first runs first."""
         anatomy = self._anatomy
         blocks = _modules(anatomy.blocks)
         inside = {module for block in blocks for module in block.modules()}

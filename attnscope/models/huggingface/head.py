@@ -109,7 +109,7 @@ class NoPass:
 
 
 def said(output: Any) -> Tensor:
-    """What an output of the library says: its logits, or its last stream when it has no head; float32."""
+    """Output of a library model: its logits, or its last stream if it has no head; float32."""
     logits = getattr(output, "logits", None)
     found: Tensor = output[0] if logits is None else logits
     return found.float()
@@ -139,7 +139,7 @@ class WatchedPass:
 
 @contextmanager
 def watching_passes(model: Any) -> Iterator[WatchedPass]:
-    """What the last whole pass in the block was, of a model with an output head."""
+    """Record the last whole pass in the block, for a model with an output head."""
     last = WatchedPass()
     bodies: list[Any] = []
 
@@ -283,7 +283,7 @@ def _prove(model: Any, layers: LayerStreams, said: Tensor) -> None:
 
 
 class _Kept:
-    """What went through the parts of a model in one pass, by module."""
+    """Inputs and outputs of a model's parts in one pass, by module."""
 
     def __init__(self) -> None:
         self.outputs: dict[nn.Module, Any] = {}
@@ -321,7 +321,7 @@ def _bodies(model: Any) -> tuple[nn.Module, ...]:
 
 
 def _ends_of(model: Any, body: nn.Module) -> list[nn.Module]:
-    """What a stream goes through behind the last layer of a body: its last norm, OPT's `project_out`."""
+    """Modules between the last layer of a body and its output: its last norm, OPT's `project_out`."""
     name = last_norms()[model.config.model_type]
     decoder = getattr(body, "decoder", None)
     stack = decoder if isinstance(decoder, nn.Module) else body

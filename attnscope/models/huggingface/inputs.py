@@ -200,7 +200,7 @@ def _impossible(path: Path, key: str, expected: str = "numbers for three colours
 
 
 class Reader(Protocol):
-    """What turns texts into a model's arguments."""
+    """Converts texts into a model's arguments."""
 
     @property
     def vocabulary(self) -> TokensById:
@@ -221,10 +221,10 @@ class Reader(Protocol):
         """The same inputs with what the model wrote as their target."""
 
     def arguments(self, inputs: Inputs, device: torch.device, n_copies: int) -> dict[str, Tensor]:
-        """What the model's forward is called with, `n_copies` times the same text."""
+        """Arguments of the model's forward for `n_copies` of the same text."""
 
     def source_arguments(self, ids: Sequence[int], device: torch.device) -> dict[str, Tensor]:
-        """What the encoder of an encoder–decoder is called with for a source of these ids."""
+        """Arguments of an encoder–decoder's encoder for a source of these ids."""
 
 
 class TextReader:
@@ -366,7 +366,7 @@ class PictureReader:
         return Inputs(source=patch_tokens(text, self._grid, self.max_tokens))
 
     def picture(self, text: str) -> Picture:
-        """What the model sees of it; raises UserError where its tokens are no grid of patches."""
+        """The picture as the model sees it; raises UserError if its tokens are not a grid of patches."""
         n_rows, n_columns = self._grid
         n_first = self.max_tokens - n_rows * n_columns
         if not 0 <= n_first <= MAX_FIRST:
@@ -462,7 +462,7 @@ def read_extractor(folder: Path, library: Any, config: Any) -> Any:
 
 
 def speaking_prefix(vocabulary: HuggingFaceVocabulary) -> tuple[int, ...]:
-    """What stands between the start and the words: English, written down, without times."""
+    """Tokens between the start and the words: English, transcribed, without times."""
     found = (vocabulary.id_of(piece) for piece in _SPOKEN)
     return tuple(id for id in found if id is not None)
 

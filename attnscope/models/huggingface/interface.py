@@ -1,4 +1,4 @@
-"""What the library calls in our name: the attention function, and the mask function.
+"""The functions that the library calls on our behalf: attention, and its mask.
 
 The attention function that the library calls in our name; every such call ends in `attend`.
 
@@ -186,7 +186,7 @@ def build_mask(
     cache_position: Tensor | None = None,
     **_: Any,
 ) -> RuleMask | None:
-    """What the library registers as a mask function; None only for a map without any mask.
+    """The mask function registered with the library; gives None only for a map without any mask.
 
     Before 5.5 or so the library says `cache_position` [n_queries] instead of `q_length` and `q_offset`.
     """
@@ -207,7 +207,7 @@ def build_mask(
 
 
 class _Place:
-    """Where the queries and keys of one call stand in the text."""
+    """Positions of one call's queries and keys in the text."""
 
     def __init__(
         self, n_queries: int, n_keys: int, q_offset: int, kv_offset: int, device: torch.device
@@ -448,7 +448,7 @@ _memory: dict[tuple[int, _Key], tuple["weakref.ref[Tensor]", int, object]] = {}
 
 
 def _remembered(tensor: Tensor, key: _Key, find: Callable[[], _Found]) -> _Found:
-    """What was found out about the very same, unchanged tensor before, else what `find` finds now."""
+    """Earlier result for the same, unchanged tensor, or else a new result of `find`."""
     version = -1 if tensor.is_inference() else tensor._version
     entry = _memory.get((id(tensor), key))
     if entry is not None and entry[0]() is tensor and entry[1] == version:
@@ -489,7 +489,7 @@ _HARMLESS = frozenset(
 
 
 class Watcher(Protocol):
-    """Who looks at the calls of a pass."""
+    """Observer of a pass's calls."""
 
     @property
     def probe(self) -> Probe | None:
@@ -570,7 +570,7 @@ def attend_module(
 
 
 def _unmasked(n_queries: int, n_keys: int, is_causal: bool, device: torch.device) -> GivenMask:
-    """What no mask at all means to the library: causality counted from the first query and key."""
+    """The mask that the library means by none: causality counted from the first query and key."""
     if not is_causal or n_queries == 1:
         return GivenMask(rule=MaskRule())
     if n_queries == n_keys:

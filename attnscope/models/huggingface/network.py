@@ -96,7 +96,7 @@ class CachedReading:
         return logits[:, -n_last:].float()
 
     def _arguments(self, tokens: Tensor) -> dict[str, Any]:
-        """What the model is called with for some more tokens of each text."""
+        """The model's arguments for some more tokens of each text."""
         n_whole = self.n_read + tokens.shape[1]
         mask = torch.ones((len(tokens), n_whole), dtype=torch.int64, device=tokens.device)
         return {"input_ids": tokens, "attention_mask": mask}
@@ -246,7 +246,7 @@ def takes_argument(model: Any, name: str) -> bool:
 
 
 def cache_argument(model: Any) -> str:
-    """What the forward calls its cache of keys and values: `cache` since transformers 5.24; "" without."""
+    """Name of the forward's argument for its key–value cache: `cache` since transformers 5.24; "" if none."""
     return next((name for name in ("cache", "past_key_values") if takes_argument(model, name)), "")
 
 
@@ -259,7 +259,7 @@ def _is_near(a: Tensor, b: Tensor, scale: float) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
-    """What was found out about a model when it was opened; see `head.py` and `writer.py`."""
+    """Abilities of a model, found when it was opened; see `head.py` and `writer.py`."""
 
     has_detachable_head: bool = False
     try_cache: Callable[[], bool] | None = None
@@ -342,7 +342,7 @@ class HuggingFaceNetwork:
         return self._reader.own_target(inputs, written)
 
     def arguments(self, inputs: Inputs, n_copies: int = 1) -> dict[str, Any]:
-        """What the module is called with for `n_copies` of a text, nothing being kept for a next one."""
+        """Arguments of the module for `n_copies` of a text, with nothing cached for a later call."""
         arguments: dict[str, Any] = dict(self._reader.arguments(inputs, self.device, n_copies))
         if takes_argument(self.module, "use_cache"):
             arguments["use_cache"] = False
@@ -412,7 +412,9 @@ class HuggingFaceNetwork:
         return token_positions(self.output_kind, inputs, mask_id)
 
     def _pooled_at(self, n_tokens: int) -> int:
-        """Where a label of the whole text is read off: the first token of an encoder, else the last."""
+        """Position at which a label of the whole text is read: the first token of an encoder, else the
+        last.
+        """
         return 0 if self.form == "encoder" else n_tokens - 1
 
     # -- writing ----------------------------------------------------------------------------------
@@ -426,7 +428,7 @@ class HuggingFaceNetwork:
         guess: Sequence[int] = (),
         hear: HearIds | None = None,
     ) -> list[int]:
-        """What the model writes greedily, without the end token; nothing when it has no such head."""
+        """Generate greedily, without the end token; empty if the model has no such head."""
         if not self.task.is_writing:
             return []
         is_double = self.form == "encoder-decoder"

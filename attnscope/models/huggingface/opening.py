@@ -338,7 +338,7 @@ def _check_embedding(plan: ModelOnPaper, tensors: Mapping[str, Tensor], where: P
 
 
 def _check_amount(plan: ModelOnPaper, tensors: Mapping[str, Tensor], where: Path) -> None:
-    """What a file lacks is made by the library before it is reported: that much must not be lacking."""
+    """Limit the missing parameters of a file: the library allocates them before it reports them."""
     n_found = sum(tensor.numel() for tensor in tensors.values())
     if plan.n_parameters <= 2 * n_found + _SLACK:
         return
@@ -440,7 +440,7 @@ _OBJECTIVES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    """What was found out so far."""
+    """Findings so far about a model being opened."""
 
     folder: Path
     name: str
@@ -579,7 +579,7 @@ def _sound_reader(opened: _Opened, attached: Attached, words: TextReader, librar
 
 
 def _find_abilities(opened: _Opened, reader: Reader) -> Abilities:
-    """What the model can do, tried on a few tokens rather than believed."""
+    """Find a model's abilities by trying them on a few tokens."""
     model, task, values = opened.model, opened.task, opened.config.values
     labels: tuple[str, ...] = ()
     if task.output_kind == "class":

@@ -222,7 +222,7 @@ def is_small(config: Mapping[str, Any]) -> bool:
 
 
 def opens_in(model: Any) -> str:
-    """What can open a pruned model once it is saved."""
+    """Programs that can open a pruned model once it is saved."""
     config = model.config
     if is_small(config.to_dict()):
         return ONLY_HERE

@@ -63,7 +63,7 @@ def row_blocks(n_queries: int, n_keys: int) -> Iterator[slice]:
 
 
 class _Facts:
-    """What one look at every cell tells: where each query's keys begin and end, and keys nobody sees."""
+    """Result of scanning every cell: each query's first and last key, and keys that nobody sees."""
 
     def __init__(self, cells: Cells, n_queries: int, n_keys: int) -> None:
         self._offset = n_keys - n_queries

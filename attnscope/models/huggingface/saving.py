@@ -29,7 +29,7 @@ _N_TRIED, _NEARNESS = 24, 1e-5
 
 
 class LibraryFolder(NamedTuple):
-    """What was written: the architecture's title, and how far its logits are from ours at most."""
+    """The saved folder: the architecture's title, and the largest difference of its logits from ours."""
 
     title: str
     difference: float
@@ -84,7 +84,7 @@ def _family_for(config: ModelConfig) -> AdoptableFamily:
 
 
 def _otherwise(family: AdoptableFamily, keys: dict[str, Any], config: ModelConfig) -> list[str]:
-    """What a model of the family with these keys would have otherwise than ours."""
+    """Differences between a model of the family with these keys and ours."""
     taken = family.config(LibraryConfig(keys, family.defaults, family.title), {})
     theirs, ours = (
         {**found.to_dict(), "n_kv_heads": found.kv_heads, "d_head": found.head_width}

@@ -469,7 +469,7 @@ def _stack_of(call: Call) -> Stack:
 
 
 def _order_note(stack: Stack, names: list[str]) -> str:
-    """What the layers of a stack are when several parts of the model share it, or layers attend twice."""
+    """Note on a stack's layers if several parts of the model share it, or if layers attend twice."""
     kinds = [re.sub(r"\d+", "#", name) for name in names]
     how = f"In the stack '{stack}' layers are counted in the order of their calls"
     if len(set(kinds)) < 2:
@@ -494,7 +494,7 @@ def _tower_note(calls: list[_SeenCall], names: Mapping[nn.Module, str]) -> str:
 
 
 def _missing_layers(model: Any, calls: list[_SeenCall], names: Mapping[nn.Module, str]) -> str:
-    """What should attend and never did so through the library's interface.
+    """Layers that should attend but never did so through the library's interface.
 
     The decoder of a model that writes nothing may look ahead and is then found among the encoders.
     """
@@ -525,7 +525,7 @@ class Attached(Protocol):
 
     @property
     def note(self) -> str:
-        """What people must know about the maps."""
+        """Note for the user about the maps."""
 
     @property
     def has_gates(self) -> bool:

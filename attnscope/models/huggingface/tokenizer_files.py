@@ -301,7 +301,7 @@ def _around(found: Any) -> tuple[list[int], list[int], list[int]]:
 
 
 def _middle(found: Any, n_left: int) -> tuple[list[int], list[int], list[int]]:
-    """What stands between two texts, the second one's ids, and what stands after it."""
+    """Tokens between two texts, the second text's ids, and the tokens after it."""
     marks, ids = found.special_tokens_mask[n_left:], found.ids[n_left:]
     first = next((i for i, mark in enumerate(marks) if not mark), len(marks))
     last = next((i for i, mark in enumerate(reversed(marks)) if not mark), 0)
@@ -345,7 +345,7 @@ class ReadTokenizer:
 
 
 class TokenizerShelf:
-    """What was read, by the digest of the file's content."""
+    """Tokenizers read so far, by the digest of the file's content."""
 
     def __init__(self, most_kept: int = MOST_KEPT) -> None:
         self._most = most_kept

@@ -98,7 +98,7 @@ def _difference(call: SeenCall, own: Tensor, lse: Tensor) -> float:
 
 
 def causal_from_start(n_queries: int, n_keys: int) -> MaskRule:
-    """What PyTorch means by `is_causal`: query i sees keys 0 to i, counted from the first of both."""
+    """PyTorch's meaning of `is_causal`: query i sees keys 0 to i, counted from the first of both."""
     if n_queries == n_keys:
         return MaskRule(is_causal=True)
     last = torch.arange(n_queries).clamp(max=n_keys - 1)[None]
@@ -106,7 +106,7 @@ def causal_from_start(n_queries: int, n_keys: int) -> MaskRule:
 
 
 def chosen_row(lead: Sequence[int], row: int | None, name: str) -> tuple[int, ...]:
-    """Where row `row` of a batch with the axes `lead` stands; raises UserError where one must be chosen."""
+    """Index of row `row` of a batch with the axes `lead`; raises UserError if one must be chosen."""
     n_rows = 1
     for size in lead:
         n_rows *= size

@@ -260,7 +260,7 @@ def row_sum_error(weights: Tensor) -> float:
 
 
 def weight_notes(maps: Mapping[str, Tensor]) -> tuple[str, ...]:
-    """What a person should know of given weights, by the names of layers: sums other than 1, and NaN."""
+    """Notes for the user on given weights, by layer name: sums other than 1, and NaN."""
     sums, wrong, n_rows, n_missing = [], [], 0, 0
     for name, weights in maps.items():
         found = weights.detach().float()

@@ -283,7 +283,7 @@ def _joined_weights(chain: _Chain) -> SiteRecord:
 
 
 def _joined_rule(chain: _Chain) -> MaskRule:
-    """What every call allowed, as rows of one map; keys that a call did not have are not allowed to it."""
+    """The rules of all calls, as rows of one map; keys that a call did not have are forbidden to it."""
     parts = [step.call.record for step in chain.steps]
     if chain.is_growing and all(map(_is_causal, chain.steps)):
         return MaskRule(is_causal=True)
@@ -314,7 +314,7 @@ def _is_causal(step: _Step) -> bool:
 
 
 def _joined_bias(chain: _Chain) -> Bias | None:
-    """What was added to the scores of every call; 0 for keys that it did not have."""
+    """The biases added to the scores of all calls; 0 for keys that a call did not have."""
     parts = [step.call.record for step in chain.steps]
     biases = [part.score.bias for part in parts]
     if all(bias is None for bias in biases):

@@ -124,7 +124,7 @@ class HeadAxes:
 
 
 def find_head_axes(shape: Sequence[int], told: int | None, around: Sequence[Entered]) -> HeadAxes | None:
-    """Where heads stand in [batch, …, n_queries, n_keys] of five axes or more; None: on the third from last.
+    """The head axes in [batch, …, n_queries, n_keys] of five axes or more; None: the third from last.
 
     Raises UserError where that contradicts what the modules around the call were given.
     """
@@ -192,7 +192,7 @@ _SPLITS, _JOINS = frozenset({"view", "reshape", "unflatten", "flatten"}), "cat"
 
 
 class QueryAxes:
-    """Where queries stand in scores: told from the product that made them, and followed to the softmax.
+    """The query axes in scores: known from the product that made them, and followed to the softmax.
 
     Of each axis it keeps whether it comes from one factor alone, as queries and keys do, or from both, as
     rows and heads do; None where one factor is repeated along it, as keys that heads share.
@@ -326,7 +326,7 @@ def _check_queries(n_queries: int, around: Sequence[Entered]) -> None:
 
 
 def _own_heads(module: nn.Module, n: int) -> Iterable[int]:
-    """What a module says of its heads, where so many could be among `n` maps."""
+    """A module's own number of heads, if it fits `n` maps."""
     for place in (module, getattr(module, "config", None)):
         for name in _NAMES:
             heads = getattr(place, name, None)
@@ -393,7 +393,7 @@ class Groups:
 
 
 def groups_of(module: nn.Module | None) -> Groups | None:
-    """What a module says of heads that share keys; None where it says nothing, or that none do."""
+    """A module's groups of heads that share keys; None if it has no such attribute, or none do."""
     n_groups = getattr(module, "num_key_value_groups", 1)
     n_heads = getattr(getattr(module, "config", None), "num_attention_heads", None)
     is_told = isinstance(n_groups, int) and isinstance(n_heads, int) and n_groups > 1

@@ -275,7 +275,7 @@ class Recording:
 
     @property
     def calls(self) -> tuple[RecordedCall, ...]:
-        """What was recorded, call by call."""
+        """The recorded calls, one by one."""
         return tuple(self._calls)
 
     def trace(
@@ -376,7 +376,7 @@ class Recording:
             self._modules.tell()
 
     def _missing(self) -> tuple[str, ...]:
-        """What was called and is not in the recording, as a sentence; empty where nothing is."""
+        """Sentence naming calls that are missing from the recording; empty if there are none."""
         told = [f"{place}: {why}" for place, why in self._missed.items()]
         told += self._modules.unseen
         if not told:

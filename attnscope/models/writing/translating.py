@@ -33,7 +33,7 @@ _BATCH = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Translation:
-    """What was written for the text of this `index`; `has_ended` is False where it was cut."""
+    """The translation of the text with this `index`; `has_ended` is False if it was cut off."""
 
     index: int
     text: str

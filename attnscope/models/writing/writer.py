@@ -1,4 +1,4 @@
-"""What writes with a model: reads a prompt once, then one token at a time of each text it follows.
+"""Generates with a model: reads a prompt once, then one token at a time of each text it follows.
 
 | symbol | meaning                                         | shape                      |
 |--------|-------------------------------------------------|----------------------------|

@@ -34,7 +34,7 @@ from attnscope.trace import GateProbe, Pending, SiteRecord, TextRecord, Trace, T
 
 
 def draw_probabilities(logits: Tensor, settings: WriteSettings) -> Tensor:
-    """What each token is drawn with: float64 on the CPU, sums to 1; one-hot where nothing is left open."""
+    """Sampling probabilities: float64 on the CPU, sum 1; one-hot if no choice is left."""
     wide = logits.detach().cpu().double()
     if settings.mode != "sample" or settings.temperature == 0.0:
         p = torch.zeros_like(wide)
@@ -94,7 +94,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """What is written so far; `rows` is the batch row in each of the writer's calls.
+    """The text generated so far; `rows` is the batch row in each of the writer's calls.
 
     The end token that stopped the text is the last of `choices` and was never read (`has_ended`).
     """
@@ -106,7 +106,7 @@ class Draft:
 
     @property
     def ids(self) -> list[int]:
-        """What was written, without the end token."""
+        """Generated ids, without the end token."""
         ids = [choice.id for choice in self.choices]
         return ids[:-1] if self.has_ended else ids
 
@@ -239,7 +239,9 @@ def _draft(search: BeamSearch, steps: list[_Best], end_id: int | None) -> Draft:
 
 
 class _Part(NamedTuple):
-    """What one call adds; `keys` are None where others hold them: see `_Rows`. It attended to `n_keys`."""
+    """The part added by one call; `keys` are None if others hold them: see `_Rows`. It attended to
+    `n_keys`.
+    """
 
     q: Tensor
     lse: Tensor
@@ -342,7 +344,7 @@ def _joined(site: Site, found: _Rows, rows: Sequence[int]) -> Call | None:
 
 
 def _column(parts: Sequence[_Part], rows: Sequence[int], name: str) -> Tensor:
-    """What each call kept of its row, one below the other, as a batch of one."""
+    """The parts of one row kept by all calls, stacked, as a batch of one."""
     kept = [getattr(part, name) for part in parts[: len(rows)]]
     return torch.cat(
         [one if len(one) == 1 else one[row, None] for one, row in zip(kept, rows, strict=True)], 2
@@ -375,7 +377,7 @@ def _joined_score(parts: Sequence[_Part]) -> ScoreRule | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Written:
-    """What a model generated, and every head on the whole text.
+    """The generated text, and every head on the whole text.
 
     The trace holds the rows as they were computed while writing (`is_from_rows`); where the model cannot
     keep to that, those of one more pass. It has no logits: `text.tokens` say what there was to choose.
@@ -389,7 +391,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoFar:
-    """What stands after one more token: the tokens, and the whole text when it is asked for.
+    """The state after one more token: the tokens, and the whole text on request.
 
     With beams it is the best text so far, which may change from one token to the next.
     """
@@ -409,7 +411,7 @@ def check_writes(network: Network) -> None:
 
 
 def what_else(network: Network) -> str:
-    """What a person can ask of a model that does not do what they asked."""
+    """Alternatives for the user if a model cannot do what was asked."""
     match network.output_kind:
         case "next-token" | "translation":
             return "Generate text with it: attnscope generate, or model.generate."

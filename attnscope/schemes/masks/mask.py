@@ -1,4 +1,4 @@
-"""What every mask of self-attention has: which keys a query sees, beside causality.
+"""Shared by all masks of self-attention: which keys a query sees, besides causality.
 
 A mask is made of a window, in steps; of keys at every distance that a stride divides; of tokens at the
 beginning that see everything and are seen by all; of random links between blocks; or of a prefix that all

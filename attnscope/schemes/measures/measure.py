@@ -1,4 +1,4 @@
-"""What every measure of a head has, and what it is computed from: blocks of rows of the weights.
+"""Shared by all measures of a head, and their input: blocks of rows of the weights.
 
 | symbol  | meaning                                            | shape                            |
 |---------|----------------------------------------------------|----------------------------------|

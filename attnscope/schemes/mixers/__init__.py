@@ -1,4 +1,6 @@
-"""What moves numbers from token to token, a file each: `MIXERS` has them by name, attention first."""
+"""Mixers, which move information from token to token, a file each: `MIXERS` has them by name, attention
+first.
+"""
 
 from attnscope.schemes import schemes_of
 from attnscope.schemes.mixers.mixer import Attention, Mixer

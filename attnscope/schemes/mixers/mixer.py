@@ -1,4 +1,4 @@
-"""What every mixer has: the part of a layer in which tokens read one another.
+"""Shared by all mixers: the part of a layer in which tokens read one another.
 
 Attention is one of several. Each of the others gives a token a sum over tokens up to it, o_i = Σ_j w_ij v_j,
 and can write its weights out (`nn/mixing.py`, `nn/mixing.py`): its hidden attention (Ali et al.

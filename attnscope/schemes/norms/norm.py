@@ -1,4 +1,4 @@
-"""What every norm has: what it makes of the stream, what it learns and what it keeps.
+"""Shared by all norms: their effect on the stream, their parameters and their state.
 
 Letters: B batch, T tokens, d d_model.
 """
@@ -46,15 +46,15 @@ class NormScheme(Scheme):
         return x
 
     def scale(self, x: "Tensor", norm: "Norm") -> "Tensor":
-        """What a token's row x [d] is multiplied by on its own account, 1/σ."""
+        """Factor of a token's row x [d] that depends on that row, 1/σ."""
         raise NotImplementedError
 
     def gain(self, norm: "Norm") -> "Tensor | None":
-        """What the columns of every token are multiplied by, [d]; None for nothing."""
+        """Factor of every token's columns, [d]; None if there is none."""
         return norm.weight
 
     def added(self, norm: "Norm") -> "Tensor | None":
-        """What it adds to every token whatever that is, [d]; None for nothing."""
+        """Vector added to every token, [d]; None if there is none."""
         return norm.bias
 
     def n_learned(self, d_model: int, *, has_bias: bool) -> int:

@@ -1,4 +1,4 @@
-"""What every objective has: the data it reads, the model it needs, what is scored and how it is told.
+"""Shared by all objectives: the data they read, the model they need, what is scored and how it is reported.
 
 The loss is the cross-entropy at the scored rows (`training/objectives.py`), of pieces of the vocabulary or of
 labels. Batches are made by those who read the data: an objective says which.
@@ -73,7 +73,7 @@ class ObjectiveScheme(Scheme):
         return task.form in self.forms[:1] and told == self.labels
 
     def asked_of_model(self, part: "ObjectivePart") -> NeededKeys | None:
-        """What it asks of [model] beside the form."""
+        """Requirements for [model] besides the form."""
         return None
 
     def faults(self, recipe: "Recipe") -> Iterator[Fault]:

@@ -1,4 +1,4 @@
-"""What every optimiser has: how a gradient becomes a step, and what it keeps from one step to the next."""
+"""Shared by all optimisers: how a gradient becomes a step, and the state kept between steps."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar

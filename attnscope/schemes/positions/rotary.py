@@ -104,6 +104,6 @@ def rotated(n: int, inv_freq: "Tensor") -> "Tensor":
 
 
 def rotary_note(width: int, what: str, base: str) -> str:
-    """What the matrix of a rotary encoding holds."""
+    """Meaning of a rotary encoding's matrix."""
     turned = "The vector of equal parts and length 1, rotated by each position"
     return f"{turned}; {width} {what}{base}."

@@ -1,4 +1,4 @@
-"""What every position scheme has: how a model is told where a token stands.
+"""Shared by all position schemes: how a model encodes positions.
 
 A Transformer can be told in seven ways: by a table added to the embeddings, computed or learned, or by rows
 of its own for each text, computed from its tokens; by turning queries and keys; by a bias on scores, falling
@@ -70,11 +70,11 @@ class PositionScheme(Scheme):
         return 0
 
     def table(self, n_positions: int, d_model: int) -> "Tensor | None":
-        """What is added to embeddings, float32 [n_positions, d_model]."""
+        """Table added to embeddings, float32 [n_positions, d_model]."""
         return None
 
     def of_rows(self, ids: "Tensor", config: "ModelConfig") -> "Tensor":
-        """What is added to the embeddings of texts `ids` [B, T], each row by its own tokens and those before.
+        """Vectors added to the embeddings of texts `ids` [B, T], each row from its own and earlier tokens.
 
         float32 [B, T, d_model]
         """
@@ -89,7 +89,7 @@ class PositionScheme(Scheme):
         return None
 
     def bias_shapes(self, config: "ModelConfig") -> dict[str, tuple[int, ...]]:
-        """What a stack learns of a bias by distance, by the names in files of weights (`nn/layers.py`)."""
+        """Parameters of a stack's bias by distance, by the names in files of weights (`nn/layers.py`)."""
         return {}
 
     def fill_bias(
@@ -102,7 +102,7 @@ class PositionScheme(Scheme):
     def bias(
         self, learned: "Mapping[str, Tensor]", distance: "Tensor", config: "ModelConfig", *, is_causal: bool
     ) -> "Tensor":
-        """What is added to the scores at each distance [n], which is below 0 for keys back: [n_heads, n].
+        """Bias added to the scores at each distance [n], negative for earlier keys: [n_heads, n].
 
         `learned` are the tensors that `bias_shapes` names, `is_causal` whether the stack is a decoder.
         """
@@ -111,7 +111,7 @@ class PositionScheme(Scheme):
     def site_shapes(
         self, *, n_heads: int, d_head: int, d_model: int, reach: int
     ) -> dict[str, tuple[int, ...]]:
-        """What the self-attention of a layer learns to score distances, by the names in files of weights."""
+        """Parameters of a layer's self-attention that score distances, by the names in files of weights."""
         return {}
 
     def fill_site(self, learned: "Mapping[str, Tensor]", generator: "Generator") -> None:

@@ -1,4 +1,4 @@
-"""What every way to add has: how many streams there are, and what it asks of a configuration."""
+"""Shared by all ways to add to the stream: the number of streams, and the demands on a configuration."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar

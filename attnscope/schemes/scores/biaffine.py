@@ -23,7 +23,7 @@ class Biaffine(Score):
         return d_head + 1, d_head
 
     def fill(self, learned: "Tensor", generator: "Generator") -> None:
-        """It starts as the scaled product, with no key more likely than another."""
+        """Start as the scaled product, with no key more likely than another."""
         import torch
 
         d_head = learned.shape[-1]

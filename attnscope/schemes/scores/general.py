@@ -19,7 +19,7 @@ class General(Score):
         return d_head, d_head
 
     def fill(self, learned: "Tensor", generator: "Generator") -> None:
-        """It starts as the scaled product."""
+        """Start as the scaled product."""
         import torch
 
         d_head = learned.shape[-1]

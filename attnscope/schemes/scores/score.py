@@ -1,4 +1,4 @@
-"""What every score has: how a query meets a key.
+"""Shared by all scores: how a query meets a key.
 
 `attend` knows three comparisons: the product q·k, which fused attention computes and of which a probe records
 all there is to know; v · tanh(q + k); and ln(q·k) of rows above 0. A score chooses one and says what it
@@ -57,7 +57,7 @@ class Score(Scheme):
         yield from ()
 
     def scale(self, config: "ModelConfig") -> float:
-        """What the comparison is multiplied by."""
+        """Factor of the comparison."""
         return 1.0
 
     def learned_shape(self, d_head: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""What every kind of tokenizer has."""
+"""Shared by all kinds of tokenizers."""
 
 import math
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ Library = Any
 
 
 class Seen(Protocol):
-    """What was in the texts that a tokenizer was trained on."""
+    """The contents of the texts that a tokenizer was trained on."""
 
     @property
     def words(self) -> Mapping[str, int]:
@@ -60,10 +60,10 @@ class TokenizerKind(Scheme, ABC):
 
     @abstractmethod
     def trainer(self, vocab_size: int, letters: Counter[str]) -> Any:
-        """What trains it."""
+        """-"""
 
     def finished(self, library: Library, seen: Seen) -> Library:
-        """What there is to do after the training."""
+        """Finish a tokenizer after its training."""
         return library
 
     @abstractmethod
@@ -72,7 +72,7 @@ class TokenizerKind(Scheme, ABC):
 
 
 def said_of(component: object) -> str:
-    """What a part of a tokenizer says of itself, as JSON; empty for a part that is missing."""
+    """A tokenizer part's own settings, as JSON; empty for a missing part."""
     return "" if component is None else str(component.__getstate__().decode("utf-8"))  # type: ignore[attr-defined]
 
 
@@ -103,7 +103,7 @@ def spaces_to_metaspace() -> Any:
 
 
 class WholeWords(TokenizerKind):
-    """What words and characters share: a list of the most frequent ones."""
+    """Shared by words and characters: a list of the most frequent ones."""
 
     splits_words = False
 

@@ -97,7 +97,7 @@ def known_words(entries: Vocabulary, task: object) -> tuple[tuple[str, ...], tup
 
 
 def written_words(task: object, objective: str) -> str:
-    """What a model that writes a second text writes: that of its task, else a translation or hidden spans."""
+    """Name of the text that such a model generates: given by its task, else a translation or hidden spans."""
     found = _KINDS[task].writes if isinstance(task, str) and task in _KINDS else ""
     return found or ("translation" if objective == "translation" else "written text")
 

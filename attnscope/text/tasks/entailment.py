@@ -53,7 +53,7 @@ class EntailmentTask(DrawnTask):
 def _contradicted(
     rng: random.Random, said: list[tuple[str, int | None]], number: str, adjectives: list[str]
 ) -> list[tuple[str, int | None]]:
-    """What is said with another number, or with the opposite of one adjective of the first sentence."""
+    """A contradiction: another number, or the opposite of one adjective of the first sentence."""
     if rng.random() < 0.4:
         return [(rng.choice([other for other in _NUMBERS if other != number]), 0), *said[1:]]
     place = rng.randrange(len(adjectives))

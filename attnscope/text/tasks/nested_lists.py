@@ -51,7 +51,7 @@ class NestedListsTask(TaskKind):
 
 
 def _nested(rng: random.Random, depth: int, n_lists: int) -> list[list[str | int]]:
-    """What each list holds, its name first: words, and numbers of other lists; exactly `depth` deep."""
+    """Contents of each list, its name first: words, and numbers of other lists; exactly `depth` deep."""
     lists: list[list[str | int]] = [[rng.choice(_LETTERS)]]
     depths = [1]
     while len(lists) < n_lists:

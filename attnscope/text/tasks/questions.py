@@ -28,7 +28,7 @@ _TELLING = {"giver": 1, "taker": 1, "thing": 0, "place": 0, "time": 0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionsTask(DrawnTask):
-    """Who gave what to whom, where and when: a question, then a sentence with an answer of one to four words.
+    """Who gave what to whom, when and where: a question, then a sentence with an answer of one to four words.
 
     Place and time stand before the rest or after it. Linked is the first word of the answer with the word of
     the question that tells what is asked for.

@@ -50,7 +50,7 @@ class SetAnomalyTask(TaskKind):
 
     @property
     def vectors(self) -> NDArray[np.float64]:
-        """What is read of each shape of the vocabulary, [n_shapes, N_NUMBERS]."""
+        """Vectors of the vocabulary's shapes, [n_shapes, N_NUMBERS]."""
         return shape_vectors()
 
     def examples(self, n: int, *, seed: int, held_out: bool = False) -> list[Example]:
