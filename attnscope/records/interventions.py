@@ -46,9 +46,9 @@ class UseMask:
 
     @classmethod
     def of_cells(cls, stack: Stack, cells: Cells, name: str = DRAWN) -> "UseMask":
-        """The mask of a square of cells, bool [n_tokens, n_tokens]: which query sees which key.
+        """The mask of a stack in which query i sees key j where `cells` [n_tokens, n_tokens] is True.
 
-        Raises UserError for a size that cannot be drawn.
+        `name` says where it comes from. Raises UserError for a size that cannot be drawn.
         """
         n_queries, n_keys = cells.shape
         if n_queries != n_keys or not 1 <= n_keys <= MAX_MASK_TOKENS:
@@ -61,9 +61,9 @@ class UseMask:
 
     @classmethod
     def of_rows(cls, stack: Stack, rows: Sequence[str], name: str = DRAWN) -> "UseMask":
-        """The mask of a text for each query that lists the keys it sees, such as `0-3 5`.
+        """The mask of a stack in which each query sees the keys that its text in `rows` lists, such as `0-3 5`.
 
-        Raises ValueError naming the row that is not understood.
+        `name` says where it comes from. Raises ValueError naming the row that is not understood.
         """
         return cls.of_cells(stack, cells_from_rows(rows), name)
 
