@@ -33,6 +33,7 @@ from attnscope.cli.figure_options import (
     labelled_heads,
     looks_of,
     paper_of,
+    shows,
     turn_of,
 )
 from attnscope.cli.inputs import (
@@ -230,7 +231,6 @@ def _on_given_page(arguments: argparse.Namespace, made: "Figure") -> "Figure":
 FIELDS = ("n", "head", "stack", "text")
 MAX_FIGURES = 20_000
 _FIELD = re.compile(r"\{([^{}]*)\}")
-_VIEWS = ("grid", "head", "lines", "panels")
 _MAX_TEXT_IN_NAME = 40
 
 
@@ -256,7 +256,7 @@ def draw_each(arguments: argparse.Namespace) -> int:
     """Make every figure; a line that cannot be read is told and the others are made. Raises UserError."""
     numbers, lines = _lines(arguments)
     _check_fields(arguments.out, len(lines))
-    if "{head}" in arguments.out and arguments.view == "grid":
+    if "{head}" in arguments.out and shows(arguments) == "all heads":
         arguments.view = "head"
     model = open_model(arguments)
     check_by_word(arguments, model)
@@ -331,10 +331,13 @@ def plan(
 
 def _lines(arguments: argparse.Namespace) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """The lines that are not empty, and their numbers in the file."""
-    if arguments.file is None or arguments.text is not None or arguments.view not in _VIEWS:
+    from attnscope.figures.views import VIEWS
+
+    views = [name for name, view in VIEWS.items() if view.reads_trace and not view.needs_other]
+    if arguments.file is None or arguments.text is not None or arguments.view not in views:
         raise UserError(
             "--each draws every line of a file.",
-            expected="-f FILE, no --text, and the view " + ", ".join(_VIEWS),
+            expected="-f FILE, no --text, and the view " + ", ".join(sorted(views)),
             action="For instance: -f sentences.txt --each -o 'out/{n}-{head}.svg'.",
         )
     whole = read_file_argument(arguments.file).split("\n")
@@ -362,7 +365,7 @@ def _check_fields(template: str, n_lines: int) -> None:
 
 def _heads(arguments: argparse.Namespace, sites: tuple[Site, ...]) -> tuple[HeadRef | None, ...]:
     """The heads that get a figure each; one None where a figure shows whatever the arguments say."""
-    if "{head}" not in arguments.out or arguments.view != "head" or arguments.blend != "none":
+    if "{head}" not in arguments.out or shows(arguments) != "one head" or arguments.blend != "none":
         return (None,)
     if arguments.head is None:
         stack = parse_stack(arguments.stack, sites)

@@ -291,15 +291,15 @@ def build_figure(
 def chosen_heads(
     arguments: argparse.Namespace, sites: tuple[Site, ...]
 ) -> tuple[Stack | None, tuple[HeadRef, ...]]:
-    """The stack and heads to draw. A grid needs neither: it shows the model's first stack then."""
-    is_grid = arguments.view == "grid"
-    if is_grid and arguments.stack is None and arguments.head is None:
+    """The stack and heads to draw. A view of all heads needs neither: it takes the first stack then."""
+    is_of_all = shows(arguments) == "all heads"
+    if is_of_all and arguments.stack is None and arguments.head is None:
         return None, ()
     if arguments.head is not None and LABELS.fullmatch(arguments.head):
         heads = labelled_heads(arguments.head, arguments.stack, sites)
         return arguments.stack and heads[0].stack, _one_or_more(arguments, heads)
     stack = parse_stack(arguments.stack, sites)
-    if is_grid and arguments.head is None:
+    if is_of_all and arguments.head is None:
         return stack, ()
     blended = _blended_as_a_whole(arguments, stack, sites)
     if blended:
@@ -316,6 +316,13 @@ def chosen_heads(
             action="For instance: --layer 1 --head 3, or --head L1H3.",
         )
     return stack, _one_or_more(arguments, parse_heads(arguments.head, stack, arguments.layer, sites))
+
+
+def shows(arguments: argparse.Namespace) -> str:
+    """Which heads the view draws: see `FigureSpec.shows`."""
+    from attnscope.figures.views import VIEWS
+
+    return VIEWS[arguments.view].shows
 
 
 def _blended_as_a_whole(
@@ -338,9 +345,9 @@ def _only_head(stack: Stack, sites: tuple[Site, ...]) -> HeadRef | None:
 
 
 def other_stacks(arguments: argparse.Namespace, sites: tuple[Site, ...]) -> str:
-    """Which stacks a grid leaves out because none was named, and how to draw them; empty otherwise."""
+    """The stacks that a view of all heads leaves out if none is named, and how to draw them; else empty."""
     first, *others = dict.fromkeys(site.stack for site in sites)
-    if arguments.view != "grid" or arguments.stack or arguments.head is not None or not others:
+    if shows(arguments) != "all heads" or arguments.stack or arguments.head is not None or not others:
         return ""
     return f"; these are the heads of the {first} stack, --stack {' or '.join(others)} draws the others"
 
@@ -361,7 +368,7 @@ def labelled_heads(
 
 def _one_or_more(arguments: argparse.Namespace, heads: tuple[HeadRef, ...]) -> tuple[HeadRef, ...]:
     """The heads, when the view can show so many; raises UserError."""
-    if arguments.view in ("head", "picture", "difference") and len(heads) != 1 and arguments.blend == "none":
+    if shows(arguments) == "one head" and len(heads) != 1 and arguments.blend == "none":
         raise UserError(
             f"The view '{arguments.view}' shows one head, not {len(heads)}.",
             expected="one number after --head",

@@ -135,8 +135,12 @@ class FigureSpec(ABC):
     """Whether weights may be written in its cells."""
     tells_evenness: ClassVar[bool] = False
     """Whether a reader is told of maps that are of one colour all over."""
+    shows: ClassVar[Literal["one head", "heads", "all heads"]] = "heads"
+    """Which heads of a trace it draws: one, those that are named, or all of a stack if none is named."""
     reads_trace: ClassVar[bool] = False
     """Whether it is drawn from a trace: see `of_trace`."""
+    needs_other: ClassVar[bool] = False
+    """Whether it is drawn from a second trace too: `Wanted.other`."""
     reads_positions: ClassVar[bool] = False
     """Whether it is drawn from tables of positional encodings: see `of_positions`."""
     reads_checks: ClassVar[bool] = False

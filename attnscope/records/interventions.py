@@ -61,7 +61,7 @@ class UseMask:
 
     @classmethod
     def of_rows(cls, stack: Stack, rows: Sequence[str], name: str = DRAWN) -> "UseMask":
-        """The mask of a stack in which each query sees the keys that its text in `rows` lists, such as `0-3 5`.
+        """The mask of a stack in which each query sees the keys that its text in `rows` lists: `0-3 5`.
 
         `name` says where it comes from. Raises ValueError naming the row that is not understood.
         """

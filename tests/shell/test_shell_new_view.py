@@ -32,7 +32,7 @@ VIEW = '''
     @dataclass(frozen=True, slots=True, kw_only=True)
     class ReceivedFigure(FigureSpec):
         view, words, order = "received", "weight that each key gets", 50
-        follows_width, least_px, reads_trace = True, 40.0, True
+        follows_width, least_px, reads_trace, shows = True, 40.0, True, "one head"
 
         head_map: HeadMap
 
@@ -109,6 +109,21 @@ def test_that_the_command_line_draws_it(added_view: str, tiny_model: str, tmp_pa
     assert out.read_text().startswith('"key","received"\n')
     assert cli.main([*wish, "--view", "film", "-o", str(out)]) == 2
     assert "received" in capsys.readouterr().err
+
+
+def test_that_a_view_of_one_head_refuses_several_and_is_drawn_of_each_head_and_line(
+    added_view: str, tiny_model: str, tmp_path: Path, capsys
+) -> None:
+    wish = ("figure", tiny_model, "--target", "le chat", "--stack", "cross", "--view", added_view)
+    one = ("--text", "the cat", "-o", str(tmp_path / "x.csv"))
+    assert cli.main([*wish, *one, "--layer", "0", "--head", "0,1"]) == 2
+    assert f"The view '{added_view}' shows one head, not 2." in capsys.readouterr().err
+    (tmp_path / "lines.txt").write_text("the cat\nthe dog sat\n")
+    each = ("-f", str(tmp_path / "lines.txt"), "--each", "-o", str(tmp_path / "of{n}-{head}.csv"))
+    assert cli.main([*wish, *each, "--layer", "0"]) == 0, capsys.readouterr().err
+    assert [file.name for file in sorted(tmp_path.glob("of*"))] == [
+        f"of{line}-L0H{head}.csv" for line in (1, 2) for head in (0, 1)
+    ]
 
 
 @pytest.mark.qt

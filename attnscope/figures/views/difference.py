@@ -469,13 +469,14 @@ class DifferenceFigure(FigureSpec):
     view = "difference"
     words = "difference of two sides"
     order = 8
+    shows = "one head"
     options = frozenset(
         {"with_model", "with_text", "with_target", "with_gate", "with_stack", "align", "delta_end"}
     )
     least_px = 170.0
     choices = frozenset({"badge", "axes"})
     has_cells = True
-    reads_trace = True
+    reads_trace, needs_other = True, True
 
     compared: ComparedMaps
 

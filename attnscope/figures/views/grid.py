@@ -31,6 +31,7 @@ class GridFigure(FigureSpec):
     view = "grid"
     words = "grid of all heads"
     order = 1
+    shows = "all heads"
     least_px = 120.0
     choices = frozenset({"colours", "scale", "bar"})
     reads_trace = True

@@ -120,6 +120,7 @@ class HeadFigure(MapsFigure):
     view = "head"
     words = "one head"
     order = 2
+    shows = "one head"
     least_px = 140.0
     choices = frozenset(
         {"colours", "scale", "values", "bar", "turn", "every", "plain", "badge", "special", "axes"}

@@ -350,6 +350,7 @@ class PictureFigure(MapsFigure):
     view = "picture"
     words = "one head on the picture"
     order = 4
+    shows = "one head"
     options = frozenset({"query"})
     least_px = 150.0
     choices = frozenset({"colours", "bar", "badge"})
