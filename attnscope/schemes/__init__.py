@@ -29,14 +29,22 @@ def module_names(package: str) -> tuple[str, ...]:
     return tuple(sorted(module.name for module in iter_modules(folders or [])))
 
 
-def classes_of(package: str, base: type[KindT]) -> set[type[KindT]]:
-    """The classes below `base` in every module of a package."""
+def classes_of(package: str, base: type[KindT]) -> list[type[KindT]]:
+    """The classes below `base` in every module of a package, each once; modules in alphabetical order."""
     modules = [import_module(f"{package}.{name}") for name in module_names(package)]
-    kinds = {one for module in modules for one in vars(module).values() if isinstance(one, type)}
-    return {kind for kind in kinds if issubclass(kind, base)}
+    kinds = dict.fromkeys(one for module in modules for one in vars(module).values() if isinstance(one, type))
+    return [kind for kind in kinds if issubclass(kind, base)]
 
 
 def schemes_of(package: str, base: type[SchemeT]) -> dict[str, SchemeT]:
-    """One object of each class below `base` that has a name, from every module of a package, in order."""
-    made = [kind() for kind in classes_of(package, base) if kind.name]
-    return {scheme.name: scheme for scheme in sorted(made, key=lambda scheme: scheme.order)}
+    """One object of each class below `base` that has a name, from every module of a package, in order.
+
+    Raises ValueError when two have the same name.
+    """
+    found: dict[str, SchemeT] = {}
+    for kind in sorted(classes_of(package, base), key=lambda kind: kind.order):
+        if kind.name in found:
+            raise ValueError(f"{package} has two schemes called {kind.name!r}")
+        if kind.name:
+            found[kind.name] = kind()
+    return found

@@ -15,6 +15,7 @@ from tiny_models import SENTENCE, target_of, tiny_model
 import attnscope as at
 from attnscope.models import BatchShape, Model, activation_bytes, own_cost, prune_module
 from attnscope.nn import KeyValueCache, ModelConfig, build_own, build_transformer, count_parameters
+from attnscope.schemes import Scheme, schemes_of
 from attnscope.schemes.masks import MASKS
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
@@ -200,3 +201,18 @@ def test_that_the_kept_numbers_are_of_schemes_that_there_are() -> None:
     for values in VARIANTS.values():
         for key, family in FAMILIES.items():
             assert values.get(key, next(iter(family))) in family
+
+
+def test_that_schemes_come_in_one_order_and_two_of_one_name_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = "from attnscope.schemes import Scheme\nclass {0}(Scheme):\n    name = {1!r}\n"
+    for package, names in (("apart", ("c", "a", "b")), ("alike", ("c", "a", "c"))):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").touch()
+        for k, name in enumerate(names):
+            (tmp_path / package / f"m{k}.py").write_text(kind.format(f"K{k}", name))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert list(schemes_of("apart", Scheme)) == ["c", "a", "b"]
+    with pytest.raises(ValueError, match="alike has two schemes called 'c'"):
+        schemes_of("alike", Scheme)
