@@ -60,11 +60,9 @@ from attnscope.schemes.norms import NORMS
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
 
-_FIRST = {"weight": 1.0, "bias": 0.0}
-
 
 class Norm(nn.Module):
-    """A norm of the stream; `weight` is absent where there is none, `bias` where it learns none.
+    """A norm of the stream, with what its scheme learns; `weight` and `bias` are None where it does not.
 
     `valid` is what the stack reads now, for norms over the tokens of a batch; `running` are their numbers of
     batches past, by name.
@@ -77,10 +75,10 @@ class Norm(nn.Module):
         super().__init__()
         self.scheme, self.epsilon = NORMS[kind], epsilon
         self.valid: Tensor | None = None
-        is_there = not self.scheme.is_nothing
-        has_bias = is_there and has_bias and self.scheme.has_bias
-        self.weight = nn.Parameter(torch.ones(d_model)) if is_there else None
-        self.bias = nn.Parameter(torch.zeros(d_model)) if has_bias else None
+        self._learned = self.scheme.learned(d_model, has_bias=has_bias)
+        for name in dict.fromkeys(("weight", "bias", *self._learned)):
+            n, first = self._learned.get(name, (0, 0.0))
+            self.register_parameter(name, nn.Parameter(torch.full((n,), first)) if n else None)
         for name, first in self.scheme.running:
             self.register_buffer(name, torch.full((d_model,), first))
 
@@ -90,9 +88,9 @@ class Norm(nn.Module):
         return {name: getattr(self, name) for name, _ in self.scheme.running}
 
     def fill(self) -> None:
-        """First values: gains 1, biases 0, and no batch seen."""
-        for name, parameter in self.named_parameters(recurse=False):
-            parameter.fill_(_FIRST[name])
+        """First values, and no batch seen."""
+        for name, (_, first) in self._learned.items():
+            getattr(self, name).fill_(first)
         for name, first in self.scheme.running:
             getattr(self, name).fill_(first)
 

@@ -125,9 +125,10 @@ class Transformer(OwnModule):
         config, device = self.config, self.tokens.weight.device
         self.self_mask = build_self_mask(config, self.n_positions)
         positions = POSITIONS[config.position]
-        turns = positions.turns(self.n_positions, config)
-        table = positions.table(self.n_positions, config.d_model)
-        slopes = positions.slopes(config.n_heads)
+        with torch.device("cpu"):  # whatever device a model is built on
+            turns = positions.turns(self.n_positions, config)
+            table = positions.table(self.n_positions, config.d_model)
+            slopes = positions.slopes(config.n_heads)
         if turns is not None:
             self.rotary_cosines, self.rotary_sines = (turn.to(device) for turn in turns)
         self.position_table = None if table is None else table.to(device)

@@ -20,7 +20,7 @@ from attnscope.schemes.norms.norm import NormScheme
 
 
 class Tamed(NormScheme):
-    name, title, order = "tamed", "tamed", 9
+    name, title, order = "tamed", "tamed", 900
     words, source = "tanh of each number, then a gain", "this test"
     has_bias = False
     running = (("n_seen", 0.0),)
@@ -36,6 +36,17 @@ class Tamed(NormScheme):
 
     def n_kept(self, d_model):
         return 7 * d_model
+
+
+class Sharp(NormScheme):
+    name, title, order = "sharp", "sharp", 910
+    words, source = "tanh of each number times one that is learned", "this test"
+
+    def learned(self, d_model, *, has_bias):
+        return {"steepness": (1, 0.5)}
+
+    def apply(self, x, norm):
+        return (norm.steepness * x).tanh()
 """
 SIZES = {"form": "encoder", "vocab_size": 20, "d_model": 8, "n_layers": 1, "n_heads": 2, "d_ff": 8}
 
@@ -48,15 +59,16 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         found = schemes_of("attnscope.schemes.norms", NormScheme)
     finally:
         sys.modules.pop("attnscope.schemes.norms.tamed", None)
-    assert list(found) == [*NORMS, "tamed"]
-    monkeypatch.setitem(NORMS, "tamed", found["tamed"])
+    assert list(found) == [*NORMS, "tamed", "sharp"]
+    for name in ("tamed", "sharp"):
+        monkeypatch.setitem(NORMS, name, found[name])
 
 
 def test_that_a_configuration_knows_it_and_what_it_needs() -> None:
     assert ModelConfig.from_dict({**SIZES, "norm": "tamed"}).norm == "tamed"
     with pytest.raises(RecipeError) as caught:
         ModelConfig.from_dict({**SIZES, "norm": "tame"})
-    assert caught.value.expected.endswith("tamed")
+    assert caught.value.expected.endswith("tamed, sharp")
     with pytest.raises(RecipeError) as caught:
         ModelConfig.from_dict({**SIZES, "norm": "tamed", "norm_place": "sandwich"})
     assert caught.value.expected == "pre or post beside the norm tamed"
@@ -74,6 +86,16 @@ def test_that_the_network_counts_it_uses_it_and_saves_what_it_has_seen() -> None
     shape = BatchShape(n_sequences=1, n_tokens=3, n_scored=3)
     more = activation_bytes(config, shape) - activation_bytes(plain, shape)
     assert more == 3 * 3 * (7 * 8 - 8 - 2) * 4  # three norms, three tokens
+
+
+def test_that_a_norm_learns_what_its_file_says() -> None:
+    config = ModelConfig.from_dict({**SIZES, "norm": "sharp"})
+    module = build_own(config, 0)
+    assert count_parameters(config).total == sum(p.numel() for p in module.parameters())
+    norm = module.encoder[0].attention_norm
+    assert {name: p.tolist() for name, p in norm.named_parameters()} == {"steepness": [0.5]}
+    x = torch.linspace(-2.0, 3.0, 16).reshape(1, 2, 8)
+    torch.testing.assert_close(norm(x), (x / 2).tanh())
 
 
 def test_that_help_knows_it() -> None:

@@ -8,5 +8,8 @@ class NoNorm(NormScheme):
     words, source = "the stream as it is", "Dong et al. 2021"
     is_nothing = True
 
+    def learned(self, d_model: int, *, has_bias: bool) -> dict[str, tuple[int, float]]:
+        return {}
+
     def n_kept(self, d_model: int) -> int:
         return 0

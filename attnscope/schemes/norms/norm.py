@@ -42,7 +42,7 @@ class NormScheme(Scheme):
         yield from ()
 
     def apply(self, x: "Tensor", norm: "Norm") -> "Tensor":
-        """The normalised stream [B, T, d]; `norm` has `weight`, `bias`, `epsilon`, `valid` and `running`."""
+        """The normalised stream [B, T, d]; `norm` has what is `learned`, `epsilon`, `valid` and `running`."""
         return x
 
     def scale(self, x: "Tensor", norm: "Norm") -> "Tensor":
@@ -57,9 +57,17 @@ class NormScheme(Scheme):
         """Vector added to every token, [d]; None if there is none."""
         return norm.bias
 
+    def learned(self, d_model: int, *, has_bias: bool) -> dict[str, tuple[int, float]]:
+        """What one norm of a model learns, by names in files of weights: how many numbers, and their first value.
+
+        `weight` and `bias` may be missing, and are None then; others are there as well.
+        """
+        gain, bias = {"weight": (d_model, 1.0)}, {"bias": (d_model, 0.0)}
+        return gain | bias if has_bias and self.has_bias else gain
+
     def n_learned(self, d_model: int, *, has_bias: bool) -> int:
         """Numbers that one norm of a model learns."""
-        return 0 if self.is_nothing else d_model * (2 if has_bias and self.has_bias else 1)
+        return sum(n for n, _ in self.learned(d_model, has_bias=has_bias).values())
 
     def n_kept(self, d_model: int) -> int:
         """Numbers kept of one token for the backward pass."""
