@@ -1,4 +1,4 @@
-"""Every score, mask and position scheme that has a file: traced, kept, pruned, counted, learned, explained.
+"""Every score, mask, position scheme and norm: traced, kept, pruned, counted, learned, explained.
 
 What is checked here needs no line for a new one. Its own formula is checked in a test of its own.
 """
@@ -17,6 +17,7 @@ from attnscope.models import BatchShape, Model, activation_bytes, own_cost, prun
 from attnscope.nn import KeyValueCache, ModelConfig, build_own, build_transformer, count_parameters
 from attnscope.schemes import Scheme, schemes_of
 from attnscope.schemes.masks import MASKS
+from attnscope.schemes.norms import NORMS
 from attnscope.schemes.positions import POSITIONS
 from attnscope.schemes.scores import SCORES
 from attnscope.trace import load_trace
@@ -24,12 +25,19 @@ from attnscope.training import Batch, loss_sum
 from attnscope.viewmodels import read_help
 
 HELP = Path(__file__).parents[2] / "resources" / "help"
-FAMILIES = {"score": SCORES, "mask": MASKS, "position": POSITIONS}
+FAMILIES = {"score": SCORES, "mask": MASKS, "position": POSITIONS, "norm": NORMS}
 SMALL = {
     "window": 2, "mask_block": 2, "random_blocks": 1, "prefix_tokens": 3, "n_buckets": 8, "max_distance": 6,
     "segment_tokens": 4, "segment_memory": 3,
 }  # fmt: skip
-SCHEMES = [(key, name) for key, family in FAMILIES.items() for name in family]
+NOT_OF_DECODERS = {name for name, norm in NORMS.items() if norm.is_nothing or norm.is_of_batch}
+"""No norm, with which these decoders do not learn, and norms over a batch."""
+SCHEMES = [
+    (key, name)
+    for key, family in FAMILIES.items()
+    for name in family
+    if not (key == "norm" and name in NOT_OF_DECODERS)
+]
 NETWORK = {
     "vocab_size": 13, "d_model": 24, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2, "d_ff": 20,
     "max_tokens": 24,
