@@ -7,9 +7,10 @@ from graph_samples import graph
 from inside_samples import inside
 
 from attnscope import Caption
-from attnscope.figures import FigureSpec
+from attnscope.figures import FigureSpec, Wanted
 from attnscope.figures.views import VIEWS, InsidePart, PicturePart
 from attnscope.records import (
+    NO_GATES,
     CellMap,
     Chart,
     HeadMap,
@@ -147,7 +148,26 @@ def spec(view: str, **changes: object) -> FigureSpec:
         "height_mm": 90.0,
         "dpi": 96,
     }
-    return VIEWS[view](**{**page, **_shown(view), **changes})  # type: ignore[arg-type]
+    shown = _shown(view)
+    if not shown:
+        return VIEWS[view].of_trace(Wanted(trace=SampleTrace()), **{**page, **changes})  # type: ignore[arg-type]
+    return VIEWS[view](**{**page, **shown, **changes})  # type: ignore[arg-type]
+
+
+class SampleTrace:
+    """A trace of one site, for views of a trace that have no case here."""
+
+    source, target, gates, interventions = None, None, NO_GATES, ()
+    sites = (site_grid().site,)
+
+    def tokens(self, site):
+        return head_map().queries, head_map().keys
+
+    def grid(self, site, max_px=96):
+        return site_grid()
+
+    def head_map(self, head):
+        return head_map(head=head.head)
 
 
 def _shown(view: str) -> dict[str, object]:
@@ -182,5 +202,7 @@ def _shown(view: str) -> dict[str, object]:
             return {"graph": graph()}
         case "inside":
             return {"inside": InsidePart(inside=inside(), row=0)}
-        case _:
+        case "panels":
             return {"panels": (spec("head"), spec("lines"), spec("grid"))}
+        case _:
+            return {}

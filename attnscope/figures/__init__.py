@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from attnscope.figures.map_painting import *
     from attnscope.figures.page import *
     from attnscope.figures.raster import *
-    from attnscope.figures.spec import BASE_PT, FigureSpec, as_drawn, common_peak, lettered_maps, shown_maps
+    from attnscope.figures.spec import *
     from attnscope.figures.style import *
     from attnscope.figures.tiles_painting import MapPart, part_layout, part_rect
     from attnscope.figures.token_axis import *

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
-from attnscope.counting import format_number
+from attnscope.counting import format_number, listed
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import LINE_PX, NORMAL_PX, SMALL_PX, font, wrapped
@@ -129,12 +129,8 @@ def checklist_point(checks: tuple[PositionCheck, ...]) -> str:
         return f"{_ASKED} Every scheme is measured now…"
     whole = [check.title for check in checks if all(is_good for _, is_good in _cells(check)[:5])]
     simple = [check.title for check in checks if check.title in whole and not check.n_parameters]
-    nothing = f", of these {_listed(simple)} learn nothing" if simple else ""
+    nothing = f", of these {listed(simple)} learn nothing" if simple else ""
     return f"{_ASKED} {len(whole) or 'None'} of {len(checks)} schemes have the first four{nothing}."
-
-
-def _listed(names: list[str]) -> str:
-    return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
 
 
 def _cells(check: PositionCheck) -> tuple[tuple[str, bool], ...]:
