@@ -447,7 +447,6 @@ def _gate_error(wish: str) -> UserError:
 
 DEFAULT_TEXTS = 256
 _HELD_OUT_SEED = 1
-_TASKS_WITH_FORMS = ("copy", "reverse", "sort", "addition")
 
 
 def add_corpus_argument(parser: argparse.ArgumentParser) -> None:
@@ -574,7 +573,6 @@ def _own_task(model: "Model") -> str | None:
 
 
 def _from_task(name: str, model: "Model", n: int) -> "list[Sample]":
-    from attnscope.text.tasks import make_task
+    from attnscope.text.tasks import task_for
 
-    options = {"form": model.info.form} if name in _TASKS_WITH_FORMS else {}
-    return list(make_task(name, **options).examples(n, seed=_HELD_OUT_SEED, held_out=True))
+    return list(task_for(model.info.form, name).examples(n, seed=_HELD_OUT_SEED, held_out=True))

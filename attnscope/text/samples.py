@@ -9,7 +9,7 @@ from attnscope.paths import resources_folder
 from attnscope.records.models import Sample
 from attnscope.schemes.objectives import OBJECTIVES
 from attnscope.text.examples import picture_shape_of
-from attnscope.text.tasks import TASKS, make_task
+from attnscope.text.tasks import TASKS, task_for
 
 _OBJECTIVES = ("causal", "masked", "translation", "span-corruption", "representations")
 _BY_FORM = {"decoder": "causal", "encoder": "masked", "encoder-decoder": "translation"}
@@ -59,11 +59,10 @@ def _plain(options: Mapping[str, object]) -> tuple[tuple[str, object], ...]:
 
 @cache
 def _task_samples(form: str, name: str, given: tuple[tuple[str, object], ...]) -> tuple[Sample, ...]:
-    options: dict[str, object] = {"form": form} if name in ("copy", "reverse", "sort", "addition") else {}
     try:
-        task = make_task(name, **{**options, **dict(given)})
+        task = task_for(form, name, **dict(given))
     except RecipeError:  # a stranger's file may name options that there are none of
-        task = make_task(name, **options)
+        task = task_for(form, name)
     hint = f"A text of the task {name} that training never saw; its correct attention is known."
     if picture_shape_of(task) is not None:
         hint = f"A picture of the task {name} that training never saw. Change a number: what is drawn moves."

@@ -84,7 +84,7 @@ class Tokenizer:
         `source` may be encoded by this tokenizer or by the one that it gives. Only where tokens are words.
         """
         found: dict[str, None] = {}
-        for token in source.tokens if self.kind == "words" else ():
+        for token in source.tokens if KINDS[self.kind].is_of_words else ():
             if token.id == self._vocabulary.roles.get("unknown") or token.id >= self.vocab_size:
                 found.setdefault(token.own)
         return self.with_words(tuple(found))

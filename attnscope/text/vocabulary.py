@@ -498,7 +498,7 @@ class Vocabulary:
     def _token(self, id: int, is_special: bool) -> Token:
         reading = self.reading(id)
         joins = reading.is_part or KINDS[self.kind].has_space_tokens
-        if self.kind == "words":
+        if KINDS[self.kind].is_of_words:
             joins = _JOINS_BEFORE.fullmatch(reading.text or "") is not None
         return Token(
             id=id,
@@ -536,7 +536,7 @@ class Vocabulary:
             for id in map(int, ids)
             if 0 <= id < self.size + len(self.words) and (id not in self.specials or id in self._visible)
         ]
-        if self.kind == "words":
+        if KINDS[self.kind].is_of_words:
             return self._join_words(kept)
         failed, action = "The tokenizer cannot write these tokens as text", "Load another tokenizer."
         with library_errors(failed, action=action), without_panic_words():

@@ -59,6 +59,7 @@ print()
 print(json.dumps({
     "done": [trained, shown, wrong],
     "kind": model.info.tokenizer,
+    "words": model.info.words[0],
     "pieces": [token.piece for token in model.trace("cat's mat.").tokens(0)[0]],
     "window": KINDS["spaced"],
     "lab": list(CompareTokenizers.__dataclass_fields__["kinds"].default),
@@ -107,6 +108,7 @@ def test_that_one_more_file_is_one_more_kind(tmp_path: Path) -> None:
     assert found["done"] == [0, 0, 2]
     assert "one of " + ", ".join(f'"{name}"' for name in [*KINDS, "spaced"]) in done.stderr
     assert found["kind"] == "spaced"
+    assert {"the", "cat's", "mat."} <= set(found["words"])
     assert "(spaced)" in told
     assert "cat's" in found["pieces"]
     assert found["window"] == "spaced words"

@@ -154,3 +154,13 @@ def test_that_a_known_word_opens_nothing_by_a_click_and_a_changed_text_is_not_wr
     menu.actions()[0].trigger()
     menu.close()
     assert desk.session.text == "another text"
+
+
+@pytest.mark.parametrize(
+    ("kind", "noun"), [("words", "words and signs"), ("bytes", "bytes"), ("bpe", "pieces of words")]
+)
+def test_that_an_unknown_word_says_what_the_vocabulary_has(qtbot, kind, noun):
+    bar, desk = make(qtbot)
+    desk.session.handle(ModelLoaded(number=0, info=replace(info(), tokenizer=kind, vocab_size=261)))
+    show_unknown(bar, desk)
+    assert f"the model has 261 {noun};" in bar.source_strip.tooltip_of(1)

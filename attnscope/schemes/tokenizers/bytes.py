@@ -19,6 +19,7 @@ class Bytes(TokenizerKind):
     name, title, order = "bytes", "bytes", 70
     words = "the bytes of UTF-8, with nothing to learn"
     source = "Xue et al. 2022"
+    pieces = "bytes"
     choices = ()
     least = 256
     splits_words = False

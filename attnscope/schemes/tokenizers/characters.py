@@ -8,6 +8,7 @@ PATTERN = r"[\s\S]"
 class Characters(WholeWords):
     name, title, order = "characters", "characters", 2
     words = "single characters, spaces too"
+    pieces = "characters"
     has_space_tokens = True
 
     def untrained(self) -> Library:

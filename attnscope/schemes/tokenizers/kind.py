@@ -37,6 +37,10 @@ class TokenizerKind(Scheme, ABC):
     """The further keys of [tokenizer] that it reads."""
     least: ClassVar[int] = 3
     """The fewest pieces that make sense, special tokens not counted."""
+    pieces: ClassVar[str] = "pieces of words"
+    """What people call its tokens."""
+    is_of_words: ClassVar[bool] = False
+    """Whether each token is a whole word or a sign, and spaces between them are told by rules."""
     splits_words: ClassVar[bool] = True
     """Whether words fall into pieces, step by step, so that the steps can be shown."""
     has_space_tokens: ClassVar[bool] = False

@@ -17,6 +17,8 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 class Words(WholeWords):
     name, title, order = "words", "words", 1
     words = "whole words and single signs"
+    pieces = "words and signs"
+    is_of_words = True
 
     def untrained(self) -> Library:
         from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers

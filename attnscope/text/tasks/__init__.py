@@ -9,7 +9,7 @@ from typing import get_type_hints
 
 from attnscope.errors import RecipeError
 from attnscope.schemes import classes_of
-from attnscope.schemes.tokenizers import SPECIALS
+from attnscope.schemes.tokenizers import KINDS, SPECIALS
 from attnscope.text.examples import (
     TOKENIZER_KIND,
     Example,
@@ -31,6 +31,7 @@ __all__ = [
     "known_words",
     "labels_of",
     "make_task",
+    "task_for",
     "task_options",
     "task_tokenizer",
     "word_labels_of",
@@ -48,11 +49,7 @@ MAX_WORDS = 2_000
 
 def make_task(name: str, **options: object) -> Task:
     """A task by name, with its options; raises RecipeError for an unknown name or an impossible value."""
-    if name not in _KINDS:
-        raise RecipeError(
-            f"There is no task {name!r}.", expected="one of " + ", ".join(TASKS), action="Change data.task."
-        )
-    kind = _KINDS[name]
+    kind = _kind(name)
     for key, value in options.items():
         _check_option(kind, key, value)
     task = kind(**options)
@@ -70,8 +67,22 @@ def make_task(name: str, **options: object) -> Task:
     return found
 
 
+def task_for(form: str, name: str, **options: object) -> Task:
+    """A task as models of a form learn it, where several forms can."""
+    own = {"form": form} if "form" in task_options(name) else {}
+    return make_task(name, **{**own, **options})
+
+
 def task_options(name: str) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(_KINDS[name]))  # type: ignore[arg-type]
+    return tuple(field.name for field in dataclasses.fields(_kind(name)))  # type: ignore[arg-type]
+
+
+def _kind(name: str) -> type[TaskKind]:
+    if name not in _KINDS:
+        raise RecipeError(
+            f"There is no task {name!r}.", expected="one of " + ", ".join(TASKS), action="Change data.task."
+        )
+    return _KINDS[name]
 
 
 def task_tokenizer(task: Task) -> Tokenizer:
@@ -84,7 +95,7 @@ def known_words(entries: Vocabulary, task: object) -> tuple[tuple[str, ...], tup
 
     `task` is the name of the one that the model learned: some have other words in their targets.
     """
-    if entries.kind != "words" or entries.size > MAX_WORDS:
+    if not KINDS[entries.kind].is_of_words or entries.size > MAX_WORDS:
         return (), ()
     ids = range(entries.size)
     words = sorted(entries.token(id).piece for id in ids if id not in entries.specials)

@@ -24,6 +24,7 @@ from attnscope.figures.style import plain_piece, plain_text, shorten, type_px
 from attnscope.records.models import ModelInfo, Sample
 from attnscope.records.sites import Axis
 from attnscope.records.tokens import Token, Tokens
+from attnscope.schemes.tokenizers import KINDS
 from attnscope.viewmodels.compare.difference import CERTAINTY_TIP, token_labels, unsure_text
 from attnscope.viewmodels.maps.aspect import shown_tokens
 from attnscope.viewmodels.session.changes import READ_ONLY, READ_ONLY_TIP, is_recorded
@@ -633,7 +634,7 @@ def _known_words(model: ModelInfo | None) -> str:
     """How much the tokenizer knows, and where that is seen."""
     if model is None or is_recorded(model):
         return ""
-    noun = "words and signs" if model.tokenizer == "words" else "pieces of words"
+    noun = KINDS[model.tokenizer].pieces if model.tokenizer in KINDS else "tokens"
     offer = "; a click offers the nearest" if any(model.words) else ""
     return f"the model has {model.vocab_size:,} {noun}; the page Labs lists them under Vocabulary{offer}"
 
