@@ -61,7 +61,7 @@ def positions_figure(
     """Positional encodings side by side: their matrices, and how alike each pair of positions is.
 
     `view` may be another one of encodings, such as waves, of which `only` names the dimensions ("0, 4-7").
-    `encodings` are some of sinusoidal, learned, rotary, binary, and model for the model's own. Without a
+    `encodings` are position schemes that have a matrix, and model for the model's own. Without a
     model, leave `model` out and give `n_positions` and `d_model`, which are otherwise the model's.
     `has_caption` names the model below. The page is as in `attnscope.figure`.
     Raises UserError for an unknown encoding, an impossible size, or a model without positions.

@@ -43,6 +43,7 @@ from attnscope.nn.long_work import asking_as_here
 from attnscope.nn.own_module import OwnModule
 from attnscope.records.measures import N_TELLING, TellingText
 from attnscope.records.sites import HeadRef, row_labels, written_after
+from attnscope.schemes.measures import MEASURES
 from attnscope.text.corpora import columns_of, read_lines, read_pairs
 from attnscope.text.examples import Example, Task
 from attnscope.text.samples import KNOWN_LANGUAGES
@@ -347,7 +348,7 @@ def show_texts(
     Unless the `measure` is about them, edges to the first key and to special tokens are left out: many
     heads rest there when they have nothing to do. Queries that write are called after what they write.
     """
-    rests = measure in ("first", "separator")
+    rests = measure in MEASURES and MEASURES[measure].rests
     return tuple(_show(model, head, texts[number], number, rests=rests) for number in numbers)
 
 

@@ -39,6 +39,7 @@ from attnscope.cli.terminal import say_saved
 from attnscope.errors import UserError
 from attnscope.records.sites import require_heads
 from attnscope.schemes import module_names
+from attnscope.schemes.positions import POSITIONS
 
 if TYPE_CHECKING:
     from attnscope.figures.figure import Figure
@@ -312,10 +313,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def _add_view_arguments(parser: argparse.ArgumentParser) -> None:
+    encodings = (scheme.name for scheme in POSITIONS.values() if scheme.page_title)
     parser.add_argument(
         "--encodings",
         default="sinusoidal,rotary,model",
-        help="for positions: some of sinusoidal, learned, rotary, binary, model (default: %(default)s)",
+        help=f"for positions: some of {', '.join(encodings)}, model (default: %(default)s)",
     )
     parser.add_argument(
         "--only",

@@ -144,7 +144,7 @@ def _sentence(
         return choice.answer.error
     if n_known < len(SCHEMES):
         return claimed(CLAIM, choice.answer)
-    able = [s for s in SCHEMES if within[s] < 0.5 and s != "learned"]
+    able = [s for s in SCHEMES if within[s] < 0.5 and not POSITIONS[s].learns_table]
     named = SCHEME_NAMES | {"none": "no positions"}
     keep = [named[s] for s in able if past[s] < 3 * max(within[s], 0.15)]
     lose = [named[s] for s in able if named[s] not in keep]

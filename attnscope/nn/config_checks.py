@@ -162,8 +162,8 @@ def span_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
     if config.span_start > config.span_limit:
         yield "span_start", f"at most span_limit, {config.span_limit}"
     position = POSITIONS[config.position]
-    if position.is_of_text and position.n_tables != 2:
-        usual = [one.name for one in POSITIONS.values() if not one.is_of_text or one.n_tables == 2]
+    if position.is_of_text and not position.is_turn:
+        usual = [one.name for one in POSITIONS.values() if not one.is_of_text or one.is_turn]
         yield "position", f"{', '.join(usual)} beside span_limit: the score has room for one bias"
     if config.n_projected:
         yield "n_projected", "0 beside span_limit: a slot has no distance"

@@ -239,7 +239,7 @@ def refuse_too_large(config: ModelConfig, where: str) -> None:
             f"{where}: {error.happened}", kind="too-large", expected=error.expected, action=error.action
         ) from error
     positions = POSITIONS[config.position]
-    width = 0 if config.is_recurrent else positions.n_tables * positions.width(config)
+    width = 0 if config.is_recurrent else (1 + positions.is_turn) * positions.width(config)
     n_table_bytes = 8 * config.max_tokens * width
     if n_table_bytes > _MAX_TABLE_BYTES:
         raise LoadError(

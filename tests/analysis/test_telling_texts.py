@@ -7,6 +7,7 @@ import pytest
 
 from attnscope.analysis import SHORT, TellingTexts, show_texts
 from attnscope.records import N_TELLING, HeadRef, Token, Tokens
+from attnscope.schemes.measures import MEASURES
 
 
 @pytest.mark.parametrize("n_at_once", [1, 4, 40])
@@ -32,8 +33,9 @@ def test_that_the_largest_values_are_kept_and_short_texts_come_last(n_at_once: i
 HEAD = HeadRef(stack="cross", layer=0, head=1)
 
 
-@pytest.mark.parametrize("measure", ["", "entropy", "first", "separator"])
-def test_that_a_text_is_shown_with_its_strongest_edges(measure: str) -> None:
+@pytest.mark.parametrize("measure", ["", "entropy", "first", "separator", "of a new file"])
+def test_that_a_text_is_shown_with_its_strongest_edges(measure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MEASURES, "of a new file", SimpleNamespace(rests=True))
     random = np.random.default_rng(5)
     weights = random.random((6, 9)).astype(np.float32) ** 6
     weights[2, 3] = np.nan
@@ -47,7 +49,7 @@ def test_that_a_text_is_shown_with_its_strongest_edges(measure: str) -> None:
     shown = show_texts(model, HEAD, ["a", ("b", "c")], [1, 0], measure)  # type: ignore[arg-type]
     assert asked == [("b", "c"), ("a", None)]
     assert [(one.number, one.source, one.target) for one in shown] == [(1, "b", "c"), (0, "a", None)]
-    rests = measure in ("first", "separator")
+    rests = measure in ("first", "separator", "of a new file")
     cells = [
         (-float(weights[i, j]), i, j)
         for i in range(6)

@@ -11,22 +11,24 @@ from session_samples import state_of
 import attnscope as at
 from attnscope.analysis import N_VECTORS, WIDTH, position_checks, position_tables
 from attnscope.cli.main import main
+from attnscope.counting import listed
 from attnscope.figures.views import checklist_point
 from attnscope.records import PositionCheck, PositionsShown
 from attnscope.schemes.positions import POSITIONS
 from attnscope.widgets.positions import PositionsPage
 
 CHECKS = {check.name: check for check in position_checks()}
-IN_SCORES = ("rotary", "t5", "alibi", "shaw", "kerple", "transformer-xl")
+IN_SCORES = {name for name, scheme in POSITIONS.items() if scheme.is_of_text}
 """Schemes by which scores of equal tokens are those of the distance."""
 
 
 def test_that_the_sentence_names_the_schemes_that_have_all_that_is_asked() -> None:
     checks = tuple(CHECKS.values())
     whole = [c for c in checks if c.seed_change < 1e-3 and c.least_apart > 0 and c.by_distance > 0.999]
-    assert [c.name for c in whole if not np.isnan(c.past_change)] == ["rotary", "alibi"]
-    said = f"2 of {len(checks)} schemes have the first four, of these rotary and ALiBi learn nothing."
-    assert checklist_point(checks).endswith(said)
+    named = [c.title for c in whole if not np.isnan(c.past_change)]
+    assert named[:2] == ["rotary", "ALiBi"]
+    said = f"{len(named)} of {len(checks)} schemes have the first four, of these {listed(named)} learn"
+    assert checklist_point(checks).endswith(f"{said} nothing.")
     assert checklist_point((CHECKS["learned"],)).endswith("None of 1 schemes have the first four.")
     assert checklist_point(()).endswith("Every scheme is measured now…")
 

@@ -10,6 +10,7 @@ import pytest
 from attnscope.counting import format_number
 from attnscope.labs import LABS
 from attnscope.records import (
+    SCHEMES,
     WARMINGS,
     CollapseCurve,
     CollapseFinding,
@@ -316,7 +317,7 @@ def test_that_losses_are_averaged_within_and_past_the_trained_length() -> None:
     losses = {"learned": (nan, 0.1, nan, nan), "alibi": (nan, 0.1, 0.2, 0.4), "rotary": (nan, 0.1, 3.0, 5.0)}
     curves = tuple(
         ReachCurve(scheme=s, losses=losses.get(s, (nan, 2.0, 2.0, 2.0)))  # type: ignore[arg-type]
-        for s in ("sinusoidal", "learned", "rotary", "t5", "alibi", "none")
+        for s in SCHEMES
     )
     finding = ReachFinding(question=question, curves=curves, chance=2.77, n_read=4, n_parameters=9)
     shown = LONGER_TEXTS.resolve(

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.slow
 
 CHECKOUT = Path(__file__).parents[2]
 ADDED = """
+from attnscope.schemes.positions.rotary import Rotary
 from attnscope.schemes.positions.scheme import PositionScheme
 
 
@@ -33,7 +34,8 @@ class Ramp(PositionScheme):
     def table(self, n_positions, d_model):
         import torch
 
-        return (torch.arange(n_positions, device="cpu")[:, None] / 100.0).expand(-1, d_model).float()
+        places = torch.arange(n_positions, device="cpu")[:, None] / 100.0
+        return places.expand(-1, d_model).float() + torch.zeros(d_model)  # whatever device is usual there
 
     def n_products(self, config):
         return 3
@@ -47,6 +49,11 @@ class Steep(PositionScheme):
         import torch
 
         return torch.full((n_heads,), 2.0, device="cpu")
+
+
+class Turned(Rotary):
+    name, title, order = "turned", "turned", 920
+    page_title, is_compared = "", False
 """
 USED = """
 import json, sys
@@ -64,7 +71,7 @@ from attnscope.analysis.positions import position_tables
 from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.labs.longer_texts import longer_charts
-from attnscope.models.cost import own_cost
+from attnscope.models.cost import BatchShape, activation_bytes, own_cost
 from attnscope.nn.config import ModelConfig, count_parameters
 from attnscope.nn.building import build_transformer
 from attnscope.paths import resources_folder
@@ -88,6 +95,11 @@ model.decoder[0].register_forward_pre_hook(lambda _block, given: seen.append(giv
 model(ids)
 added = seen[0][0] - model.tokens.weight[ids[0]]
 found["added"] = [round(x, 6) for x in added.mean(dim=1).tolist()]
+retentions = [
+    ModelConfig.from_dict({**sizes, "mixer": "retention", "position": name}) for name in ("rotary", "turned")
+]
+batch = BatchShape(n_sequences=1, n_tokens=9, n_scored=9)
+found["kept"] = [activation_bytes(config, batch) for config in retentions]
 found["slopes"] = build_transformer(steep, seed=0).slopes.tolist()
 
 sets = ("model.position=ramp", "model.d_model=16", "training.n_steps=2", "training.batch_size=2")
@@ -104,6 +116,7 @@ found["page"] = [SCHEMES, TITLES["ramp"]]
 lab = read_longer(LongerChoice())
 found["lab"] = list(lab.losses)
 found["curves"] = [series.name for chart in longer_charts(lab) for series in chart.series]
+main(["figure", "--help"])
 (recipes,) = (page for page in read_help(resources_folder() / "help") if page.name == "recipes")
 found["help"] = [line for line in recipes.text.splitlines() if "`ramp`" in line]
 print()
@@ -122,13 +135,17 @@ def test_that_one_more_file_is_one_more_position_scheme(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     told, found = done.stdout.split(), json.loads(done.stdout.splitlines()[-1])
     unknown, beside_kernel = found["refused"]
-    assert unknown.endswith(", ".join([*POSITIONS, "ramp", "steep"]))
+    assert unknown.endswith(", ".join([*POSITIONS, "ramp", "steep", "turned"]))
     assert beside_kernel == "another position beside the score kernel"
     with_ramp, without = found["learned"]
     assert with_ramp == without
     assert found["more operations"] == 5 * 2 * 8 * 3
     assert found["added"] == [0.0, 0.01, 0.02]
     assert found["slopes"] == [2.0, 2.0]
+    of_rotary, of_turned = found["kept"]
+    assert of_turned == of_rotary
+    schemes, title = found["page"]
+    assert f"{', '.join(schemes[:-1])}, model (default" in " ".join(told)
     assert (found["trained"], found["shown"]) == (0, 0)
     assert told[told.index("position") + 1] == "ramp"
     assert told[told.index("rope_base") + 1] == "10000.0"
@@ -136,7 +153,6 @@ def test_that_one_more_file_is_one_more_position_scheme(tmp_path: Path) -> None:
     assert found["own"]
     assert found["note"] == "Ramp."
     assert "ramp" in (run / "ramp.svg").read_text(encoding="utf-8").lower()
-    schemes, title = found["page"]
     assert schemes == [*(one.name for one in POSITIONS.values() if one.page_title), "ramp", "model"]
     assert title == "Ramp"
     assert found["lab"] == [*(one.name for one in POSITIONS.values() if one.is_compared), "ramp"]

@@ -296,7 +296,7 @@ def test_that_broken_lines_of_inspections_are_passed_over(tiny_recipe: str, tmp_
         ({"training.compile": '"fast"'}, 'training.compile is "fast"'),
         ({"training.checkpointing": "1"}, "training.checkpointing is 1"),
         ({"training.inspect_every": "-1"}, "training.inspect_every is -1"),
-        ({"optimizer.kind": '"lion"'}, 'optimizer.kind is "lion"'),
+        ({"optimizer.kind": '"adamm"'}, 'optimizer.kind is "adamm"'),
     ],
 )
 def test_that_impossible_techniques_are_refused(

@@ -115,7 +115,7 @@ def test_that_a_path_of_a_recipe_named_relatively_is_whole(
         ({"training.n_steps": "2.5"}, "training.n_steps is 2.5", "a whole number"),
         ({"optimizer.learning_rate": "nan"}, "optimizer.learning_rate is nan", "a number from"),
         ({"optimizer.learning_rate": "inf"}, "optimizer.learning_rate is inf", "a number from"),
-        ({"optimizer.kind": "lion"}, 'optimizer.kind is "lion"', '"adamw"'),
+        ({"optimizer.kind": "adamm"}, 'optimizer.kind is "adamm"', '"adamw"'),
         ({"schedule.kind": "steps"}, 'schedule.kind is "steps"', '"noam"'),
         ({"data.task": "chess"}, 'data.task is "chess"', "copy"),
         ({"data.kind": "web"}, 'data.kind is "web"', '"pairs"'),

@@ -142,6 +142,8 @@ class Measure(Scheme):
     """Its words as a measure of one text, if it is one."""
     is_estimated: ClassVar[bool] = False
     """Whether `of_rows` estimates it on very long texts."""
+    rests: ClassVar[bool] = False
+    """Whether it is about keys on which heads rest that have nothing to do: the first one, special tokens."""
     says: ClassVar[str] = ""
     """What a head does that has much of it; `{noun}` is what a key is."""
     like: ClassVar[str] = ""
@@ -177,6 +179,8 @@ class AtOffset(Measure):
 
 class AtFirst(Measure):
     """The weight on the first key; in self-attention of rows of words."""
+
+    rests = True
 
     def value(self, sums: "HeadSums") -> "Tensor":
         return share_of(sums.on_first(sums.word_columns), sums.n_words)

@@ -15,6 +15,7 @@ class Separator(Measure):
     title = "separators"
     order = 40
     terminal = 5
+    rests = True
     definition = (
         "The weight on special tokens other than the first key; in self-attention of rows of words."
         " (Clark et al. 2019)"

@@ -1,7 +1,7 @@
 """Shared by all mixers: the part of a layer in which tokens read one another.
 
 Attention is one of several. Each of the others gives a token a sum over tokens up to it, o_i = Σ_j w_ij v_j,
-and can write its weights out (`nn/mixing.py`, `nn/mixing.py`): its hidden attention (Ali et al.
+and can write its weights out (`nn/mixing.py`): its hidden attention (Ali et al.
 2024), whose weights may be below 0 and need not add up to 1. So they have no heads in the sense of sites.
 """
 
@@ -40,10 +40,11 @@ class Mixer(Scheme):
             yield "mask", f"full {of}, which has no single pairs to hide"
         if config.score != "scaled-dot":
             yield "score", f"scaled-dot, which is not looked at {of}"
-        is_turned = POSITIONS[config.position].n_tables == 2
-        if POSITIONS[config.position].is_of_text and not (is_turned and self.reads_turns):
-            usual = [one.name for one in POSITIONS.values() if not one.is_of_text]
-            yield "position", f"{', '.join(usual)}{' or rotary' * self.reads_turns} {of}: it has no scores"
+        usual = [
+            one.name for one in POSITIONS.values() if not one.is_of_text or (one.is_turn and self.reads_turns)
+        ]
+        if config.position not in usual:
+            yield "position", f"{', '.join(usual)} {of}: it has no scores"
         if config.n_kv_heads is not None:
             yield "n_kv_heads", f"nothing {of}"
         if config.attention_dropout:

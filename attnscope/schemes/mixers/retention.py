@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from attnscope.schemes.mixers.mixer import Mixer
+from attnscope.schemes.positions import POSITIONS
 
 if TYPE_CHECKING:
     from attnscope.nn import ModelConfig
@@ -27,7 +28,7 @@ class RecurrenceMixer(Mixer):
     def n_kept(self, config: "ModelConfig", n_tokens: int) -> int:
         n, width = config.n_heads * config.head_width, config.head_width
         chunk = min(CHUNK, n_tokens)
-        turned = 2 * n if config.position == "rotary" else 0
+        turned = 2 * n if POSITIONS[config.position].is_turn else 0
         return 11 * n + turned + config.n_heads * 3 * chunk + 2 * n * width // chunk
 
 

@@ -21,7 +21,7 @@ class Rotary(PositionScheme):
     formula = "s_ij = (R_i q)·(R_j k) = q·R_(j−i) k,   R_t turns pair n by t·base^(−2n/d)"
     choices = ("rope_base",)
     is_of_text = True
-    n_tables = 2
+    is_turn = True
     page_title = "Rotary"
     is_compared = True
 

@@ -55,7 +55,8 @@ class PositionScheme(Scheme):
     """What the bias is that a stack learns by distance, for the page *Positions*."""
     learned_part: ClassVar[str] = "positions"
     """What the parameters of a stack are called where they are counted."""
-    n_tables: ClassVar[int] = 1
+    is_turn: ClassVar[bool] = False
+    """Whether queries and keys are turned, by the two tables of `turns`."""
     page_title: ClassVar[str] = ""
     """What the page *Positions* calls it; empty where it is not shown there."""
     is_compared: ClassVar[bool] = False
@@ -66,7 +67,7 @@ class PositionScheme(Scheme):
         yield from ()
 
     def width(self, config: "ModelConfig") -> int:
-        """Numbers a position of each of the `n_tables` that are worked out when a model opens."""
+        """Numbers a position of each table that is worked out when a model opens."""
         return 0
 
     def table(self, n_positions: int, d_model: int) -> "Tensor | None":
