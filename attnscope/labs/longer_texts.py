@@ -142,7 +142,7 @@ def _sentence(
 ) -> str:
     if choice.answer.error:
         return choice.answer.error
-    if n_known < len(SCHEMES):
+    if n_known < len(SCHEMES) and not choice.answer.is_exact:
         return claimed(CLAIM, choice.answer)
     able = [s for s in SCHEMES if within[s] < 0.5 and not POSITIONS[s].learns_table]
     named = SCHEME_NAMES | {"none": "no positions"}
