@@ -8,7 +8,7 @@ import argparse
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attnscope.cli.terminal import in_columns, one_line, say, say_json
 from attnscope.counting import bytes_text
@@ -17,10 +17,12 @@ from attnscope.nn.config_checks import OF_TRANSFORMERS
 from attnscope.outside import open_outside
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import Site
-from attnscope.schemes.masks import MASKS, Mask
-from attnscope.schemes.mixers import MIXERS, Mixer
-from attnscope.schemes.positions import POSITIONS, PositionScheme
-from attnscope.schemes.scores import SCORES, Score
+from attnscope.schemes.masks import MASKS
+from attnscope.schemes.mixers import MIXERS
+from attnscope.schemes.norms import NORMS
+from attnscope.schemes.positions import POSITIONS
+from attnscope.schemes.residuals import RESIDUALS
+from attnscope.schemes.scores import SCORES
 
 if TYPE_CHECKING:
     from attnscope.models.cost import Cost
@@ -36,12 +38,16 @@ _WHERE_THERE = (
     "span_penalty",
     "copies_source",
     "memory_tokens",
+    "opening",
+    "closing",
 )
 """Choices that say nothing where they are 0 or false."""
+_SCHEMES: Mapping[str, Mapping[str, Any]] = {
+    "mixer": MIXERS, "score": SCORES, "position": POSITIONS, "mask": MASKS, "norm": NORMS,
+    "residual": RESIDUALS,
+}  # fmt: skip
 _ONLY_WITH: Mapping[str, dict[str, tuple[str, ...]]] = {
     "sentence_ends": {"pooling": ("hierarchical",)},
-    "opening": {"position": ("tree",)},
-    "closing": {"position": ("tree",)},
     "sentence_encoder": {"pooling": ("hierarchical",)},
     "slot_kind": {"slot_kind": ("inducing", "latents")},
 }
@@ -120,32 +126,22 @@ def matters(name: str, choices: Mapping[str, object]) -> bool:
 
 def _only_with(name: str) -> dict[str, tuple[str, ...]]:
     """The other choices that a choice belongs to, and which of their values look at it; none for most."""
-    families: dict[str, Mapping[str, Score | PositionScheme | Mask | Mixer]] = {
-        "score": SCORES,
-        "position": POSITIONS,
-        "mask": MASKS,
-        "mixer": MIXERS,
-    }
     needing = {
         other: tuple(scheme.name for scheme in schemes.values() if name in scheme.choices)
-        for other, schemes in families.items()
+        for other, schemes in _SCHEMES.items()
     }
     return {other: values for other, values in needing.items() if values} or _ONLY_WITH.get(name, {})
 
 
 def formulas(choices: Mapping[str, object]) -> dict[str, dict[str, str]]:
     """The formula and the source of what a model of ours is made of, by key; of what is looked at in it."""
-    families: dict[str, Mapping[str, Score | PositionScheme | Mixer]] = {
-        "mixer": MIXERS,
-        "score": SCORES,
-        "position": POSITIONS,
-    }
     found = {
         key: schemes[str(choices[key])]
-        for key, schemes in families.items()
+        for key, schemes in _SCHEMES.items()
         if choices.get(key) in schemes and matters(key, choices)
     }
-    return {key: {"formula": one.formula, "source": one.source} for key, one in found.items()}
+    told = {key: one for key, one in found.items() if hasattr(one, "formula")}
+    return {key: {"formula": one.formula, "source": one.source} for key, one in told.items()}
 
 
 def formulas_table(choices: Mapping[str, object]) -> str:

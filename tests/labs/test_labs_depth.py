@@ -329,7 +329,9 @@ def test_that_losses_are_averaged_within_and_past_the_trained_length() -> None:
     assert (numbers["learned"], numbers["loss of a guess, ln 16"]) == ("0.1 → nothing", "2.77")
     said = "ALiBi keeps it on longer texts; rotary loses it past the end. 1,000 steps each."
     assert shown.words.sentence.endswith(said)
-    older = ExperimentAnswer(finding=replace(finding, curves=curves[:-1]), is_exact=True)  # of one scheme less
+    older = ExperimentAnswer(
+        finding=replace(finding, curves=curves[:-1]), is_exact=True
+    )  # of one scheme less
     assert LONGER_TEXTS.resolve(replace(shown.choice, answer=older)).words.sentence == shown.words.sentence
     blind = replace(finding, curves=tuple(replace(one, losses=(nan, 0.1, 3.0, 5.0)) for one in curves))
     lost = replace(LONGER_TEXTS.example, answer=ExperimentAnswer(finding=blind, is_exact=True))

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 from added_files import look_also_in
+from tiny_models import tiny_model
 
+from attnscope.cli.main import main
 from attnscope.errors import RecipeError
 from attnscope.models import BatchShape, activation_bytes
 from attnscope.nn import ModelConfig, build_own, count_parameters
@@ -96,6 +98,17 @@ def test_that_a_norm_learns_what_its_file_says() -> None:
     assert {name: p.tolist() for name, p in norm.named_parameters()} == {"steepness": [0.5]}
     x = torch.linspace(-2.0, 3.0, 16).reshape(1, 2, 8)
     torch.testing.assert_close(norm(x), (x / 2).tanh())
+
+
+def test_that_info_tells_the_numbers_that_are_read_and_the_formula_of_the_residual(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, changes in (("sharp", {"norm": "sharp"}), ("reversible", {"residual": "reversible"})):
+        tiny_model("encoder", **changes).save(tmp_path / name)
+        assert main(["info", str(tmp_path / name), "--device", "cpu"]) == 0
+        told = capsys.readouterr().out
+        assert ("norm_epsilon" in told) == (name == "reversible")
+        assert ("y₂ = x₂ + FeedForward(y₁) (Gomez" in told) == (name == "reversible")
 
 
 def test_that_help_knows_it() -> None:

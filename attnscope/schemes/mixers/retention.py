@@ -36,4 +36,5 @@ class Retention(RecurrenceMixer):
     name, title, order = "retention", "retention", 1
     words = "a state that fades at each token by a fixed γ of the head, read by the query; no softmax"
     source = "Sun et al. 2023"
+    choices = ("norm_epsilon",)
     formula = "γ^(i − j) · q_i·k_j / √d_head"

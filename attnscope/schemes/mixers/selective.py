@@ -13,7 +13,7 @@ class Selective(RecurrenceMixer):
     words = "a state of which each token sets by Δ how much fades and how much it writes, as in Mamba"
     source = "Gu and Dao 2023; Dao and Gu 2024"
     formula = "Δ_j · exp(−A (Δ_(j+1) + … + Δ_i)) · q_i·k_j,   and D more where i = j"
-    choices = ("kernel_width",)
+    choices = ("kernel_width", "norm_epsilon")
 
     def matrices(self, config: "ModelConfig") -> tuple[tuple[int, int], ...]:
         return (*super().matrices(config), (config.d_model, config.n_heads))
