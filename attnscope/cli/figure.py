@@ -39,7 +39,6 @@ from attnscope.cli.terminal import say_saved
 from attnscope.errors import UserError
 from attnscope.records.sites import require_heads
 from attnscope.schemes import module_names
-from attnscope.schemes.positions import POSITIONS
 
 if TYPE_CHECKING:
     from attnscope.figures.figure import Figure
@@ -313,11 +312,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def _add_view_arguments(parser: argparse.ArgumentParser) -> None:
-    encodings = (scheme.name for scheme in POSITIONS.values() if scheme.page_title)
     parser.add_argument(
         "--encodings",
         default="sinusoidal,rotary,model",
-        help=f"for positions: some of {', '.join(encodings)}, model (default: %(default)s)",
+        help="for positions: position schemes that have a matrix, and model for the model's own; a name that "
+        "is not among them is answered with all (default: %(default)s)",
     )
     parser.add_argument(
         "--only",

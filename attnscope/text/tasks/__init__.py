@@ -67,7 +67,7 @@ def make_task(name: str, **options: object) -> Task:
     return found
 
 
-def task_for(form: str, name: str, **options: object) -> Task:
+def task_for(form: str, name: str, /, **options: object) -> Task:
     """A task as models of a form learn it, where several forms can."""
     own = {"form": form} if "form" in task_options(name) else {}
     return make_task(name, **{**own, **options})
