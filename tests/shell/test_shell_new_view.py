@@ -133,7 +133,7 @@ def test_that_the_export_dialog_offers_it(added_view: str, tiny_model: str, qtbo
     desk.session.select_heads((ref(0, 1),))
     desk.answer()
     offered = offered_figures(desk.session, ViewState(), {})
-    assert list(offered) == ["grid", "head", "lines", "panels", added_view]
+    assert list(offered)[:4] == ["grid", "head", "lines", "panels"]
     assert offered[added_view].head_map.head == ref(0, 1)
     choices = ExportChoices({made.spec.view: made.spec}, made.spec.view)
     qtbot.addWidget(choices)
