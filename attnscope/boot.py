@@ -288,7 +288,7 @@ def hard_exit(code: int) -> NoReturn:
 def _fault_of_missing(
     libraries: Mapping[str, tuple[str, str]], load: Callable[[str], object]
 ) -> UserError | None:
-    """Which of these cannot be loaded, with how to get them; None when all can."""
+    """Libraries that cannot be loaded, with how to get them; None if all can."""
     missing = [name for name in libraries if not _is_there(name, load)]
     if not missing:
         return None

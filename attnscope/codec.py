@@ -94,7 +94,7 @@ class Through:
 
 
 class Form(NamedTuple):
-    """How values of a type are written and read; `width` is how many entries of a row they take."""
+    """How values of a type are written and read; `width` is the number of row entries they take."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
@@ -167,7 +167,7 @@ class Codec:
         return "anything"
 
     def form(self, hint: Any) -> Form:
-        """How values of a type stand in this document."""
+        """Form of a type's values in this document."""
         if hint not in self._known:  # a record may hold others of its own kind
             known = self._known
             known[hint] = Form(lambda v: known[hint].write(v), lambda v: known[hint].read(v))

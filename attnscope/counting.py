@@ -218,7 +218,7 @@ def duration_text(seconds: float) -> str:
 
 
 def age_words(seconds: float) -> str:
-    """How long ago, to be read: `just now`, `3 min 20 s ago`, `2 d ago`."""
+    """Age in words: `just now`, `3 min 20 s ago`, `2 d ago`."""
     return f"{duration_text(seconds)} ago" if seconds >= 60 else "just now"
 
 

@@ -200,7 +200,7 @@ class Switch(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seed(Field):
-    """Which random numbers are drawn; its control is a button that takes other ones, `step` further on."""
+    """A random seed; its control is a button that draws another, `step` further on."""
 
     step: int = 1
 
@@ -313,7 +313,7 @@ def switch(
 
 
 def redraw(*, title: str, tip: str, step: int = 1, is_used: Callable[[Any], bool] = _always) -> Any:
-    """Which random numbers are drawn, set with a button."""
+    """A seed field, set with a button."""
     return _member(0, Seed(title=title, tip=tip, step=step, is_used=is_used))
 
 

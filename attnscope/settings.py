@@ -63,7 +63,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOptions:
-    """How the window is to be opened this time. `source` names a model, run or text; empty: a demo model.
+    """How to open the window this time. `source` names a model, run or text; empty: a demo model.
 
     `device` empty means the remembered one. `is_smoke` leaves again after a trace and an export; with a
     `handout` the kept views of the session are written there, and then it leaves. With `is_new_window` the

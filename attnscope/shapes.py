@@ -125,7 +125,7 @@ def drawn_picture(name: str) -> NDArray[np.uint8]:
 
 @cache
 def _paper(number: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How much specks cover of each pixel, and what its grain adds to its grey: [SIDE, SIDE] each."""
+    """Coverage of each pixel by specks, and the grain added to its grey: [SIDE, SIDE] each."""
     rng = np.random.default_rng([_SEED, number])
     specks = np.zeros((SIDE, SIDE))
     for _ in range(_N_SPECKS):
@@ -135,7 +135,7 @@ def _paper(number: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def _covered(kind: str, x: float, y: float, r: float, turn: float) -> NDArray[np.float64]:
-    """How much of each pixel a shape covers, 0…1, [SIDE, SIDE]; its furthest corner is `r` from (x, y)."""
+    """Coverage of each pixel by a shape, 0…1, [SIDE, SIDE]; its furthest corner is `r` from (x, y)."""
     left, top = (max(0, int(np.floor(at - r))) for at in (x, y))
     right, low = (min(SIDE, int(np.ceil(at + r)) + 1) for at in (x, y))
     across, down = (

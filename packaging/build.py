@@ -204,7 +204,7 @@ TARGETS = {
 
 
 def main() -> None:
-    """Build the targets that are named, in order."""
+    """Entry point of a bundle: the command line, as `python -m attnscope`."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

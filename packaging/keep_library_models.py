@@ -331,7 +331,7 @@ def tokenizer_of(spec: Spec) -> Tokenizer:
 
 
 def share_right(trainer: Trainer, folder: Path) -> tuple[int, int]:
-    """How much of held-out texts is right, of how much, with the model as it opens from its folder."""
+    """Right answers on held-out texts, of how many, with the model as opened from its folder."""
     trainer.model = load(folder, "cpu").network.module
     rng, n_right, n = random.Random("held out"), 0, 0
     with torch.no_grad():
@@ -360,7 +360,7 @@ def best_head(model: Model, spec: Spec) -> tuple[str, tuple[float, float, float]
 
 
 def card_of(name: str, trainer: Trainer, folder: Path, minutes: float, loss: float) -> str:
-    """What the model is, for people."""
+    """-"""
     spec, model = trainer.spec, load(folder, "cpu")
     (n_right, n), (head, weight) = share_right(trainer, folder), best_head(model, spec)
     low, high = wilson(n_right, n)

@@ -41,7 +41,7 @@ from attnscope.workers.serve_models import experiment_news
 
 
 def asked_of(lab: str) -> Question:
-    """What the example of a lab asks."""
+    """Question of a lab's example."""
     entry = LABS[lab]
     return entry.question(entry.example, None)
 
@@ -50,7 +50,7 @@ TRANSLATOR = "english-french"
 
 
 def asked_of_translator(lab: str) -> Question:
-    """What the example of a lab asks of the model that the program opens on."""
+    """Question of a lab's example about the model that the program opens with."""
     entry = LABS[lab]
     key = f"{TRANSLATOR} {load(TRANSLATOR, device='cpu').info.sha256}"
     return entry.question(entry.example, OpenModel(key=key, translates=True))
@@ -75,7 +75,7 @@ QUESTIONS: dict[str, tuple[Question, ...]] = {
 
 
 def found(questions: tuple[Question, ...]) -> Iterator[dict[str, object]]:
-    """What the worker finds, as it stands in the file."""
+    """The worker's finding, as stored in the file."""
     for question in questions:
         *_, last = experiment_news(without_model(question))
         yield FINDINGS.write(replace(last.finding, question=question))

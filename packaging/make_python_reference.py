@@ -164,7 +164,7 @@ def _line(name: str, kind: str, default: str | None, of: Any, *, words: str | No
 
 
 def _choices(kind: str, of: Any) -> str:
-    """What an alias of literals stands for, where the type names one."""
+    """Members of a literal alias, if the type names one."""
     modules = (inspect.getmodule(of), page)
     for name in re.findall(r"[A-Z]\w+", kind):
         found = next((getattr(one, name) for one in modules if hasattr(one, name)), None)

@@ -1,5 +1,5 @@
-"""Which part of a model made an output: what each layer would say if it were the last, and what patching
-restores. What each part adds is in `attribution.py`.
+"""The part of a model that made an output: the prediction of each layer if it were the last, and the effect
+of patching. The contribution of each part is in `attribution.py`.
 
 The logit lens: softmax(W_U · norm(stream_l)), what each layer would say if it were the last.
 
@@ -266,7 +266,7 @@ Texts = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patching:
-    """Which pieces of the donor's run are put into the receiver's, and where it is read what that changes.
+    """The pieces of the donor's run that are put into the receiver's, and where the effect is read.
 
     `stack` chooses whose stream is patched. None takes that of the stack which reads the texts, of a
     translator the encoder: causal tracing restores states at its tokens (Meng et al. 2022, section 2).

@@ -195,7 +195,7 @@ def batch_tokens(model: Model) -> int:
 
 
 def batch_kind(model: Model) -> BatchKind:
-    """Which texts the model reads in one pass: any, those of equal lengths, or one alone."""
+    """How texts may be batched: any, those of equal lengths, or one alone."""
     network = model.network
     if isinstance(network, OwnNetwork):
         return "any"
@@ -235,7 +235,7 @@ def _run_own(module: OwnModule, batch: Sequence[NumberedInputs], probe: Probe) -
 
 
 def _segments(batch: Sequence[NumberedInputs], module: OwnModule) -> Tensor | None:
-    """Which of two texts each token is of; None where every source is one text."""
+    """The text that each token belongs to, of two; None if every source is one text."""
     if not any(one.inputs.segments for one in batch):
         return None
     rows = [one.inputs.segments or (0,) * len(one.inputs.source.ids) for one in batch]

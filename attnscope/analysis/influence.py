@@ -449,7 +449,7 @@ def _balanced(free: Numbers, rest: Numbers, wanted: Numbers) -> Numbers:
 def reached_from(
     sizes: Sequence[int], blocks: Sequence[Pipes], source: Node
 ) -> tuple[NDArray[np.bool_], ...]:
-    """Which nodes any flow from the source can come to, layer by layer."""
+    """Nodes that any flow from the source can reach, layer by layer."""
     reached = [np.zeros(size, np.bool_) for size in sizes]
     reached[source[0]][source[1]] = True
     for block in sorted(blocks, key=lambda one: -one.upper):

@@ -367,7 +367,7 @@ def estimate_rows(trace: Trace, site: Site, n_rows: int) -> tuple[dict[str, Tens
 
 
 def cut_strata(n_queries: int, n_rows: int) -> tuple[int, int]:
-    """How many first rows are all read, and the width of the strata that the others fall into evenly."""
+    """Number of first rows that are all read, and the width of the strata over the others."""
     n_first = min(n_queries, n_rows // _FIRST_SHARE)
     width = max(1, -(-(n_queries - n_first) // max(2, n_rows - n_first)))
     return n_first + (n_queries - n_first) % width, width

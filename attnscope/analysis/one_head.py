@@ -198,7 +198,7 @@ def _output_numbers(
 
 
 def _allowed(record: SiteRecord, head: int, query: int) -> Tensor:
-    """Which keys the mask lets one query of a head see, bool [n_keys]."""
+    """Keys that the mask lets one query of a head see, bool [n_keys]."""
     rows = slice(query, query + 1)
     allowed = record.rule.allowed(record.n_queries, record.n_keys, rows, device=record.q.device)[-1]
     return allowed[head if len(allowed) > 1 else 0, 0].cpu()

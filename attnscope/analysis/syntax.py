@@ -1,4 +1,4 @@
-"""Which heads follow which dependency relation, against the best fixed offset.
+"""The heads that follow each dependency relation, against the best fixed offset.
 
 An arc counts as found when the word at its one end gives most weight to the word at its other end (Voita
 et al. 2019, section 5.2; Clark et al. 2019, section 4.2), words being merged from pieces (`words.py`). In

@@ -342,7 +342,7 @@ class _Way:
         self._sizes = np.linalg.norm(x, axis=-1)
 
     def apart(self, a: Numbers, b: Numbers) -> float:
-        """How far two streams lie apart at the worst token, as a share of the longer or of x."""
+        """Distance of two streams at the worst token, relative to the longer or to x."""
         if a.shape != b.shape:
             return np.inf
         sizes = np.maximum(np.linalg.norm(a, axis=-1), np.linalg.norm(b, axis=-1))

@@ -44,7 +44,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WordMaps:
-    """Which pieces belong to which words: both float32, see the module's legend."""
+    """The words that pieces belong to: both float32, see the module's legend."""
 
     to_query: Tensor
     to_key: Tensor

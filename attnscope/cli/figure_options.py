@@ -124,7 +124,7 @@ def add_look_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_aspect_arguments(parser: argparse.ArgumentParser) -> None:
-    """How maps are looked at, and which lines are drawn."""
+    """Add the options for the aspect of maps, and for the lines drawn."""
     parser.add_argument("--blend", default="none", choices=BLENDS, help="one map of several heads")
     parser.add_argument("--over", default="selection", choices=OVERS, help="which heads are blended")
     parser.add_argument("--hidden", default="nothing", choices=HIDDEN, help="keys to leave out")
@@ -161,7 +161,7 @@ def turn_of(arguments: argparse.Namespace) -> "Turn | None":
 
 
 def looks_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """How maps are drawn and which of their weights, as `figure` takes it."""
+    """Style of the maps and selection of weights, as arguments of `figure`."""
     return {
         "colour_map": arguments.colour_map,
         "scale": arguments.scale,
@@ -378,7 +378,7 @@ def _one_or_more(arguments: argparse.Namespace, heads: tuple[HeadRef, ...]) -> t
 
 
 def build_caption(arguments: argparse.Namespace, model: "Model", trace: "Trace") -> "Caption":
-    """Which model and texts the figure shows; the target is the one that was read, given or not."""
+    """Caption with the model and texts of the figure; the target is the one that was read, given or not."""
     from attnscope.figures.spec import Caption
 
     info = model.info

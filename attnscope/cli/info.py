@@ -131,7 +131,7 @@ def architecture(model: "Model") -> dict[str, object]:
 
 
 def parameter_parts(model: "Model") -> tuple[tuple[str, int], ...]:
-    """How many numbers each part of the model learned."""
+    """Parameters of each part of the model."""
     from attnscope.models import OwnNetwork
     from attnscope.nn import count_parameters
 

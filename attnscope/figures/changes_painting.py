@@ -227,7 +227,7 @@ def _legibility(layout: ChangesLayout) -> tuple[float, bool, float]:
 
 
 def _share_seen(layout: ChangesLayout) -> float:
-    """How much of a layout lies in its area: 1 where all of it does, as with labels it always does."""
+    """Visible share of a layout: 1 if all of it is in its area, as always with labels."""
     if layout.label_px:
         return 1.0
     n_columns, (across, down) = max(map(len, layout.rows), default=0), layout.pitch

@@ -561,7 +561,7 @@ def name_lines(names: Sequence[str], step_px: float) -> int:
 
 
 def names_high(names: Sequence[str], n_lines: int) -> float:
-    """How much more room names on so many lines need below an axis than numbers."""
+    """Extra height that names on so many lines need below an axis, compared with numbers."""
     if n_lines:
         return type_px(_LABEL_PX) * (n_lines - 1)
     return max((text_width(name) - type_px(8) for name in names), default=0.0)
@@ -725,7 +725,7 @@ def paint_colour_strip(
 
 
 def strip_width(field: ChartField) -> float:
-    """How much of a line the strip takes, in pixels."""
+    """Width of the strip, in pixels."""
     return text_width("1") + _STRIP_PX + text_width(_words(field)) + 2 * _GAP_PX
 
 

@@ -180,7 +180,7 @@ _TRACE_IT = "Trace a text with the model first: figure(model.trace(text))."
 
 
 class FigureOptions(PaperOptions, total=False):
-    """How `figure` draws a trace: what of it, in which look and on which page."""
+    """Options of `figure`: the part of the trace, the look and the page."""
 
     head: Annotated[HeadName | None, None]
     heads: Annotated[Sequence[HeadName], ()]

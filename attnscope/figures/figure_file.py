@@ -117,7 +117,7 @@ def figure_file_bytes(kept: "SavedFigure | FigureSpec", *, folder: Path | None =
 
 
 def _questions(folder: Path | None) -> Codec:
-    """How questions are written; models under `folder` by their path from there."""
+    """Codec of questions; models under `folder` are written by their path from there."""
     source = Through(
         str, lambda source: paths.relative_source(source, folder), lambda source: _absolute(source, folder)
     )

@@ -447,7 +447,7 @@ def _face(em: float, *, is_italic: bool = False) -> QFont:
 
 
 def _axis(em: float) -> float:
-    """How high the middle of a minus sign is: where lines of fractions lie."""
+    """Height of a minus sign's middle, on which the lines of fractions lie."""
     return -float(QFontMetricsF(_face(em)).tightBoundingRect("−").center().y())
 
 

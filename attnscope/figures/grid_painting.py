@@ -173,7 +173,7 @@ def grid_layout(
 
 
 def natural_grid_height(width: float, grids: tuple[SiteGrid, ...]) -> float:
-    """How high a grid is when its heads fill the width; layers take more lines where heads were specks."""
+    """Height of a grid whose heads fill the width; layers take more lines if heads would be specks."""
     layers, aspect = tuple(grid.site.heads for grid in grids), _aspect(grids)
     rect = QRectF(0.0, 0.0, width, 1e6)
     fits = [_fit(rect, layers, aspect, n_lines) for n_lines in _LINES if _divides(layers, n_lines)]
@@ -186,7 +186,7 @@ def natural_grid_height(width: float, grids: tuple[SiteGrid, ...]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """How large thumbnails are when every layer takes `n_lines` lines and all of them are seen."""
+    """Size of thumbnails when every layer takes `n_lines` lines and all are visible."""
 
     n_lines: int
     area: QRectF

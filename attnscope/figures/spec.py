@@ -199,7 +199,7 @@ class FigureSpec(ABC):
         """Its numbers as named arrays."""
 
     def natural_height(self, width: float) -> float | None:
-        """How high it wants to be at a width, in layout pixels: nothing cut, nothing white; None: any."""
+        """Preferred height at a width, in layout pixels: nothing cut, no blank space; None: any."""
         return None
 
     def shown_words(self) -> list[str]:
@@ -303,7 +303,7 @@ class FigureSpec(ABC):
 
     @property
     def type_scale(self) -> float:
-        """How much larger type is than at `BASE_PT`."""
+        """Size of type relative to `BASE_PT`."""
         return self.font_pt / BASE_PT
 
     @property

@@ -1,4 +1,4 @@
-"""How everything is drawn: the choices a person makes about maps, type, and text from strangers made safe.
+"""How everything is drawn: the user's choices about maps, type, and safe display of foreign text.
 
 Type on the screen may be larger than in files (a projector needs it): `type_px` says how large a length
 that belongs to type is at this moment, and `paper_type` puts it back to 1 while a file is painted.
@@ -63,7 +63,7 @@ class MapStyle:
 
 
 class _Type:
-    """How much larger than on paper type is at this moment, and its family; empty: the system's."""
+    """The size of type relative to paper, and its family; empty: the system's."""
 
     factor = 1.0
     family = ""

@@ -123,7 +123,7 @@ def _side_by_side(same: _Same, _type: object) -> float:
 
 
 def column_turn(tokens: tuple[Token, ...], step: float) -> Turn:
-    """How far column labels turn: not while no two touch, 45° while lines do not, else 90°."""
+    """Angle of column labels: 0 while no two touch, 45° while lines do not, else 90°."""
     if side_by_side(tokens) <= step:
         return 0
     return 45 if step >= type_px(AXIS_LINE_PX) * math.sqrt(2) else 90

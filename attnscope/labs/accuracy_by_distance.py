@@ -73,7 +73,7 @@ CLAIM = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FarChoice:
-    """How large the models are and how long they are trained."""
+    """The size of the models and the length of their training."""
 
     kernel_width: int = number(
         3,
@@ -147,7 +147,7 @@ def _row(found: DelayFinding | None, reader: Reader, *, is_share: bool) -> Numbe
 
 
 def reach_of(kernel_width: int) -> int:
-    """How many tokens back the convolution reads."""
+    """Number of tokens back that the convolution reads."""
     apart: list[int] = [DILATION**layer for layer in range(N_LAYERS)]
     return (kernel_width - 1) * sum(apart)
 
@@ -166,7 +166,7 @@ def path_lengths(reader: Reader, kernel_width: int) -> Numbers:
 
 
 def _reached_after(n_layers: int, kernel_width: int) -> NDArray[np.bool_]:
-    """Which places 0 … DISTANCES[-1] back are read through the first layers."""
+    """Positions 0 … DISTANCES[-1] back that are read through the first layers."""
     reached = np.zeros(DISTANCES[-1] + 1, dtype=bool)
     reached[0] = True
     for layer in range(n_layers):
@@ -184,7 +184,9 @@ def _further(reached: NDArray[np.bool_], layer: int, kernel_width: int) -> NDArr
 
 
 def receptive_field(kernel_width: int) -> Numbers:
-    """Which places of each layer the last output reads: rows from the output down, the latest place last."""
+    """Positions of each layer read by the last output: rows from the output down, the latest position
+    last.
+    """
     reached = np.zeros(DISTANCES[-1] + 1, dtype=bool)
     reached[0] = True
     rows = [reached]

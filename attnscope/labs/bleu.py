@@ -167,7 +167,7 @@ def _brevity(known: BleuNumbers | None) -> str:
 
 
 def _matched(text: BleuText | None) -> str:
-    """How many of a sentence's n-grams are matched; it is too short for a BLEU of its own."""
+    """Matches of a sentence's n-grams; it is too short for a BLEU of its own."""
     return "–" if text is None else " · ".join(f"{sum(row)}/{len(row)}" for row in text.matches)
 
 
@@ -266,7 +266,7 @@ def _by_length(shown: Scored) -> Chart:
 
 
 def bleu_cells(shown: Scored) -> tuple[CellMap, ...]:
-    """Which n-grams of the translation that is looked at a reference has."""
+    """N-grams of the selected translation that a reference has."""
     text = shown.text
     words = text.words[:_MOST_WORDS] if text is not None and text.words else ("…",) * 8
     values = np.full((_ORDER, len(words)), np.nan)

@@ -1,4 +1,4 @@
-"""How far away a key is, told to the score in four ways: ALiBi, T5, Shaw and rotary, beside each other.
+"""Distance between query and key in the score, in four ways: ALiBi, T5, Shaw and rotary, beside each other.
 
     symbol   meaning                                                                   shape
     Δ        distance j − i of key j from query i: below 0 back, above 0 ahead          whole numbers

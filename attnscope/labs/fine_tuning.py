@@ -41,7 +41,7 @@ CLAIM = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneChoice:
-    """How many runs, and how each is trained."""
+    """The number of runs, and how each is trained."""
 
     n_inits: int = number(4, SEEDS, title="weights", tip="Seeds of the weights that are new")
     n_orders: int = number(4, SEEDS, title="orders", tip="Seeds of the order of the data")

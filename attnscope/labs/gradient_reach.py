@@ -71,7 +71,7 @@ class ReachChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientReach:
-    """How much of the size at distance 1 is left at each of `distances` 1, 2, …, [n_tokens − 1] each.
+    """Gradients at each of `distances` 1, 2, …, relative to distance 1, [n_tokens − 1] each.
 
     `linear` is radius^(distance − 1), NaN where less than FLOOR is left.
     """

@@ -159,7 +159,7 @@ def claimed(claim: str, answer: ExperimentAnswer) -> str:
 
 
 def said_trained(answer: ExperimentAnswer, n_steps: int) -> str:
-    """How long each model of an answer was trained, and where, as the end of a sentence."""
+    """Training time of each model of an answer, and where it was trained, as the end of a sentence."""
     return f" {n_steps:,} steps each{', in advance' if answer.is_kept else ''}."
 
 

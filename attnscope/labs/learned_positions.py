@@ -160,7 +160,7 @@ def _sentence(choice: LearnedChoice, known: dict[str, ModifyRow]) -> str:
 
 
 def _told(known: dict[str, ModifyRow], measure: Measure) -> str:
-    """Which of both is better in a measure, where the interval of the difference leaves out 0."""
+    """The better of the two in a measure, if the interval of the difference excludes 0."""
     sinusoidal, learned = (_values(known[name], measure) for name in NAMES)
     n = min(len(sinusoidal), len(learned))
     difference = np.array(mean_and_ends(learned[:n] - sinusoidal[:n]))

@@ -190,7 +190,7 @@ def losses_around(
 
 
 def n_minima(plane: Numbers) -> int:
-    """How many cells are lower than all eight around them; those at the edge do not count."""
+    """Number of cells lower than all eight around them, without those at the edge."""
     middle = plane[1:-1, 1:-1]
     n_rows, n_columns = middle.shape
     around = [

@@ -276,7 +276,7 @@ def _sentence(choice: MaskChoice, share: float, n_layers: int, never: float) -> 
 
 
 def _way(choice: MaskChoice) -> str:
-    """How information gets from one token to a distant one."""
+    """The path of information from one token to a distant one."""
     if choice.mask == "dilated" and choice.dilation > 1:
         return "Steps of the dilation reach further at the same cost. "
     if choice.mask not in BANDED:

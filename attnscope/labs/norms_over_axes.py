@@ -121,7 +121,7 @@ def _standard(x: Numbers, axes: tuple[int, ...]) -> Numbers:
 
 
 def sharing(shape: tuple[int, ...], norm: Norm, n_groups: int, at: tuple[int, int, int]) -> NDArray[np.bool_]:
-    """Which numbers of the block are counted for the one at an index."""
+    """Entries of the block that share the statistics of the one at an index."""
     texts, tokens, features = np.indices(shape)
     text, token, feature = at
     match norm:

@@ -64,7 +64,7 @@ class ReadSentence:
 
     @property
     def counts(self) -> Counter[str]:
-        """How often each word occurs, whatever its letters' case."""
+        """Counts of each word, ignoring case."""
         return Counter(word.lower() for word in self.words)
 
 

@@ -159,7 +159,7 @@ def learned_likeness(n_trained: int, width: int) -> Numbers:
 
 
 def slope(head: int, n_heads: int = N_HEADS) -> float:
-    """How much ALiBi takes from the score for each token, for head 1 … n_heads (a power of 2)."""
+    """Penalty of ALiBi for each token of distance, for head 1 … n_heads (a power of 2)."""
     return float(2.0 ** (-8.0 * head / n_heads))
 
 
@@ -216,13 +216,13 @@ def _words(
 
 
 def _new_pairs(choice: OffsetChoice, width: int, base: float) -> str:
-    """How many pairs make less than one turn in training, and so meet angles after it that are new."""
+    """Number of pairs that make less than one turn in training, and so meet new angles after it."""
     theta = frequencies(width, base)
     return f"{int((choice.n_trained * theta < 2 * np.pi).sum())} of {len(theta)}"
 
 
 def _turned_anew(choice: OffsetChoice, offset: int, width: int, base: float) -> str:
-    """How many pairs an offset turns to an angle that no trained offset turned them to."""
+    """Number of pairs that an offset turns to an angle unseen in training."""
     theta = frequencies(width, base)
     met = (choice.n_trained - 1) * theta
     return f"{int(((met < 2 * np.pi) & (offset * theta % (2 * np.pi) > met)).sum())} of {len(theta)}"
@@ -319,7 +319,7 @@ def _turning(shown: Offsets) -> Chart:
 
 
 def _turns(shown: Offsets) -> Chart:
-    """How often each pair turned over the trained length."""
+    """Turns of each pair over the trained length."""
 
     def line(name: str, turns: Numbers, colour: int) -> Series:
         places = (np.arange(len(turns)) + 0.5) / len(turns)

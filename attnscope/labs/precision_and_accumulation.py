@@ -106,7 +106,7 @@ def _largest(rows: dict[StepWay, StepsRow], way: StepWay) -> str:
 
 
 def _apart(rows: dict[StepWay, StepsRow], way: StepWay) -> Numbers:
-    """How far the loss of each step is from that of the batch at once."""
+    """Difference of each step's loss from that of the batch at once."""
     if way not in rows or "whole" not in rows:
         return np.array([])
     apart: Numbers = np.abs(np.array(rows[way].losses) - np.array(rows["whole"].losses))
@@ -138,7 +138,7 @@ def _shares(row: StepsRow, whole: StepsRow) -> str:
 
 
 def steps_charts(shown: Steps) -> tuple[Chart, ...]:
-    """How far losses are apart, the losses, memory and time, and the numbers of bfloat16."""
+    """Charts of the losses' differences, the losses, memory and time, and the numbers of bfloat16."""
     n = max((len(row.losses) for row in shown.rows.values()), default=1)
     steps = np.arange(1.0, n + 1)
     return (

@@ -202,7 +202,7 @@ def saturation_charts(shown: Saturation) -> tuple[Chart, ...]:
 
 
 def _score_chart(shown: Saturation) -> Chart:
-    """How scores spread, as the outlines of two histograms of unit area."""
+    """Spread of scores, as the outlines of two histograms of unit area."""
     root = float(np.sqrt(shown.choice.d_k))
     series = []
     for name, values, colour in (

@@ -159,7 +159,7 @@ class SharedKeysLab(Lab[SharingChoice, Sharing]):
     resolve = staticmethod(share)
 
     def cells(self, shown: Sharing) -> tuple[CellMap, ...]:
-        """Which keys each query head reads."""
+        """Keys that each query head reads."""
         return (
             CellMap(
                 title="Who reads which keys",

@@ -237,7 +237,7 @@ def relative_positions(heads: Sequence[int]) -> Numbers:
 
 
 def branches_of(heads: Sequence[int]) -> list[int]:
-    """Which child of its head each word is, b; −1 for the root."""
+    """Index of each word among its head's children, b; −1 for the root."""
     seen: dict[int, int] = {}
     found = []
     for head in heads:

@@ -193,7 +193,7 @@ _OF_WARMING: dict[Warming, int] = {"none": ORANGE, "warmup": BLUE, "radam": GREE
 
 
 def warmup_charts(shown: Warmup) -> tuple[Chart, ...]:
-    """How much parameters move at a step, the loss, and the typical update."""
+    """Charts of the parameters' change in a step, the loss, and the typical update."""
     at = float(shown.step)
     guess = Series(
         name="a guess", xs=shown.steps, ys=np.full(len(shown.steps), CHANCE), colour=OLIVE, is_quiet=True

@@ -1,4 +1,4 @@
-"""How many floating-point operations a model costs, on paper: nothing is run.
+"""Floating-point operations of a model, on paper: nothing is run.
 
     symbol   meaning
     T, S     tokens of the source and of the target

@@ -92,7 +92,7 @@ def write_greedily(
 
 
 def _look_up(ids: Sequence[int]) -> list[int]:
-    """How the text went on after its last token occurred before, repeated to N_GUESSES tokens; or nothing."""
+    """Continuation of the last token's previous occurrence, repeated to N_GUESSES tokens; or nothing."""
     for start in range(len(ids) - 2, -1, -1):
         if ids[start] == ids[-1]:
             cycle = list(ids[start + 1 :])

@@ -195,7 +195,7 @@ def _cut_centre(tensors: dict[str, Tensor], kept: tuple[int, ...]) -> None:
 def _inputs(
     module: str, before: HeadLayout, after: HeadLayout, kept: tuple[int, ...]
 ) -> dict[str, tuple[int, ...]]:
-    """Which blocks of rows of each input matrix stay, counted in heads."""
+    """Row blocks of each input matrix to keep, counted in heads."""
     kv = tuple(before.kv_heads.index(head) for head in after.kv_heads)
     n, k = before.n_heads, before.n_kv_heads
     if module == "cross":
@@ -374,7 +374,7 @@ def _cases(network: Network, text: Inputs | None) -> list[Case]:
 
 
 def _n_pieces(network: Network) -> int:
-    """How many ids the model and its tokenizer both know."""
+    """Number of ids known to both the model and its tokenizer."""
     if isinstance(network, OwnNetwork):
         return network.config.vocab_size
     sizes = [getattr(network.vocabulary, "size", None), network.info.vocab_size]

@@ -405,7 +405,7 @@ def _lay_out(call: Call, rows: slice, cols: slice | Tensor) -> tuple[Tensor, Ten
 
 
 def _seeing_rows(rule: MaskRule, allowed: Tensor, n_queries: int, n_keys: int) -> Tensor | None:
-    """Which rows of a block see a key, [B or 1, H or 1, rows, 1]; None where all do."""
+    """Rows of a block that see a key, [B or 1, H or 1, rows, 1]; None if all do."""
     if rule.is_simple:
         is_blind = rule.rows_without_keys(n_queries, n_keys) is not None
         return allowed.any(dim=-1, keepdim=True) if is_blind else None

@@ -81,7 +81,7 @@ def balances() -> Iterator[list[Tensor]]:
 
 
 class Router(nn.Module):
-    """Which experts read a token, and how much each counts."""
+    """Chooses the experts that read a token, and their weights."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class Router(nn.Module):
         return is_sent, (weights * is_sent).to(x.dtype), logits
 
     def room(self, n_tokens: int) -> int:
-        """How many tokens of a text an expert takes at most."""
+        """Capacity of an expert, in tokens of a text."""
         return math.ceil(round(self.k * n_tokens / self.scores.out_features * self.factor, 9))
 
 

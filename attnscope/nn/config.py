@@ -395,7 +395,7 @@ class ModelConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterCount:
-    """How many numbers a model learns, part by part; tied weights are counted once."""
+    """The parameters of a model, part by part; tied weights are counted once."""
 
     parts: tuple[tuple[str, int], ...]
 

@@ -65,7 +65,7 @@ def as_read(ids: Tensor, vocab_size: int) -> Tensor:
 
 
 def copied_pieces(weights: Tensor, ids: Tensor, vocab_size: int) -> Tensor:
-    """How much of each piece is copied, [B, T, n_extended]; `weights` of each head [B, H, T, S]."""
+    """Probability of copying each piece, [B, T, n_extended]; `weights` of each head [B, H, T, S]."""
     mean = weights.mean(dim=1)  # [B, T, S]
     places = ids[:, None].expand(len(mean), *mean.shape[1:])
     n_extended = max(vocab_size, int(ids.max()) + 1)

@@ -76,7 +76,7 @@ def add_dropping(stream: Tensor, x: Tensor, share: float) -> Tensor:
 
 
 def draw_places(n_places: int, share: float) -> Tensor:
-    """Which of `n_places` are dropped, int64 in rising order; each independently with probability `share`."""
+    """Dropped places of `n_places`, int64 in rising order; each independently with probability `share`."""
     random = getattr(_THREAD, "generator", None) or _generator(new_seed())
     found, last = [], -1
     while last < n_places:
@@ -96,7 +96,7 @@ def _generator(seed: int) -> "np.random.Generator":
 
 
 def _draw_gaps(random: "np.random.Generator", n: int, share: float, most: int) -> NDArray[np.int64]:
-    """How far each of the next n dropped places is behind the one before it: 1 to `most`."""
+    """Gaps between each of the next n dropped places and the one before: 1 to `most`."""
     bits = random.bit_generator.random_raw(-(-n // 4)).view(np.uint16)[:n]
     told = _gaps_of_bits(share).take(bits, mode="clip")  # the bits are never out of range
     gaps = told.astype(np.int64)

@@ -302,7 +302,7 @@ _NAME = re.compile(r"L(\d{1,4})H(\d{1,4})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guide:
-    """Which head is guided, and how much the mean over its links counts against the mean over tokens."""
+    """The guided head, and the weight of its mean over links against the mean over tokens."""
 
     layer: int
     head: int

@@ -66,7 +66,7 @@ def as_vectors(numbers: Tensor, like: Tensor) -> Tensor:
 
 
 def n_memory_ids(ids: Tensor, vocab_size: int) -> int:
-    """How many memory tokens stand in front of texts, [batch, n_tokens]; all have the same number."""
+    """Number of memory tokens in front of texts, [batch, n_tokens]; the same for all."""
     return int((ids[0] >= vocab_size).sum())
 
 

@@ -1,4 +1,4 @@
-"""Which heads a site still has after some were removed: on paper, before any tensor exists.
+"""The heads left at a site after some were removed: on paper, before any tensor exists.
 
 A model that lost heads names, for each site that lost some, the heads of the model it was made from
 that are still there. Heads are counted anew from 0; the n-th number is the old name of head n.

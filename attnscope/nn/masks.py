@@ -1,4 +1,4 @@
-"""Which key a query may see, kept as a rule and never as a matrix.
+"""The keys that a query may see, kept as a rule and never as a matrix.
 
     symbol      meaning                               shape
     key_valid   False where the key is padding        [batch, n_keys]
@@ -214,7 +214,7 @@ class Sparse:
         return seen.nonzero()[:, 0]
 
     def count(self, n_tokens: int) -> int:
-        """How many cells of a square map are open, causality left aside; links are those of `draw_links`."""
+        """Number of open cells in a square map, ignoring causality; links are those of `draw_links`."""
         window, step, n_global, block, _, is_one_way, stride = self._values
         place = torch.arange(min(n_global, n_tokens), n_tokens)
         back = torch.div(place, step, rounding_mode="floor").clamp(max=window)

@@ -1,4 +1,4 @@
-"""How a score is made of a query and a key, kept as a rule so that any part of a map can be recomputed.
+"""How a query and a key give a score, kept as a rule so that any part of a map can be recomputed.
 
     symbol   meaning                                              shape
     s        scale · q·k, capped, plus bias                       [batch, n_heads, rows, columns]
@@ -377,7 +377,7 @@ def apply_rotary(x: Tensor, cosines: Tensor, signed_sines: Tensor) -> Tensor:
 
 
 class SpanChoice(NamedTuple):
-    """How far heads learn to look, up to `limit` tokens, 0: as far as there are any.
+    """Learned spans of heads, up to `limit` tokens, 0: as far as there are any.
 
     By `kind` the mask falls over `ramp` tokens or opens at offsets (`nn/spans.py`). Spans begin with `start`.
     """

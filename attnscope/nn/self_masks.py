@@ -45,14 +45,14 @@ class Segments:
     memory: int
 
     def seen(self, n_queries: int, n_keys: int, device: torch.device | None = None) -> Intervals:
-        """Which keys a query sees, causality left aside; the queries are the last of the keys."""
+        """Keys that a query sees, ignoring causality; the queries are the last of the keys."""
         place = torch.arange(n_keys - n_queries, n_keys, device=device)[None]
         start = torch.div(place, self.size, rounding_mode="floor") * self.size
         last = (start + self.size - 1).clamp(max=n_keys - 1)
         return Intervals(first=(start - self.memory).clamp(min=0), last=last)
 
     def count(self, n_tokens: int) -> int:
-        """How many cells of a square map are open, causality left aside."""
+        """Number of open cells in a square map, ignoring causality."""
         seen = self.seen(n_tokens, n_tokens)
         return int((seen.last - seen.first + 1).sum())
 
@@ -156,7 +156,7 @@ class SelfMask:
         )
 
     def count(self, n_tokens: int) -> int:
-        """How many cells the mask leaves open in a square map; causality and prefixes are not counted."""
+        """Number of open cells in a square map, ignoring causality and prefixes."""
         mask = MASKS[self.config.mask]
         if mask.is_full or mask.has_prefix:
             return n_tokens * n_tokens

@@ -1,4 +1,4 @@
-"""Which tokens a model writes from its vocabulary, and which it copies (See et al. 2017, section 2.2).
+"""The tokens that a model generates from its vocabulary, and those it copies (See et al. 2017, section 2.2).
 
 | symbol | meaning                                                    | shape                |
 |--------|------------------------------------------------------------|----------------------|

@@ -1,4 +1,4 @@
-"""Which experts the tokens are sent to, how evenly, and what the balance loss would be (Fedus et al. 2022).
+"""The experts that tokens are sent to, how evenly, and the balance loss (Fedus et al. 2022).
 
 | symbol | meaning                                                          | shape                 |
 |--------|------------------------------------------------------------------|-----------------------|
@@ -21,7 +21,7 @@ from attnscope.records.charts import Answer, Cell, CellMap, Chart, NumberTable, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Which stack, which of its layers with experts is mapped, and how many tokens."""
+    """The stack, the layer with experts to map, and the number of tokens."""
 
     stack: str = stack_option()
     layer: int = number(

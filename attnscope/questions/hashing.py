@@ -1,4 +1,4 @@
-"""Which pairs attention by hashing would never compare, and the weight on them (Kitaev et al. 2020).
+"""Pairs that attention by hashing would never compare, and the weight on them (Kitaev et al. 2020).
 
 | symbol | meaning                                                         | shape                           |
 |--------|-----------------------------------------------------------------|---------------------------------|
@@ -114,7 +114,7 @@ def _map(title: str, weights: Numbers, found: Attended, n_shown: int) -> CellMap
 
 
 def _pairs(met: NDArray[np.bool_], allowed: NDArray[np.bool_], found: Attended, n_shown: int) -> CellMap:
-    """Which pairs are compared in some round and which in none, whatever their weight."""
+    """Pairs compared in some round, and in none, whatever their weight."""
     kinds = np.where(allowed, np.where(met, 1.0, 2.0), np.nan)
     return replace(
         _map("Pairs", kinds, found, n_shown), kind="kinds", legend=("compared", "never compared", "masked")

@@ -26,7 +26,7 @@ _SUM = "o_i = Σ w_ij·v_j"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Which head of which layer is mapped, and how many tokens."""
+    """The layer and head to map, and the number of tokens."""
 
     layer: int = number(0, range(96), title="layer", tip="Which layer is mapped, from 0")
     mapped_head: int = number(0, range(256), title="head", tip="Which of its heads is mapped, from 0")
@@ -112,12 +112,12 @@ def reach_of(share: Numbers) -> int:
 
 
 def n_read(weights: Numbers) -> int:
-    """How many tokens the last one reads, of one head: those whose weight is not 0."""
+    """Number of tokens that the last one reads in one head: those whose weight is not 0."""
     return int(np.count_nonzero(weights[-1]))
 
 
 def share_below_0(weights: Numbers) -> float:
-    """How much of |w| is of weights below 0."""
+    """Share of |w| from negative weights."""
     return float(-weights[weights < 0].sum() / max(np.abs(weights).sum(), np.finfo(float).tiny))
 
 

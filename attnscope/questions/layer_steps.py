@@ -42,7 +42,7 @@ _NO_SUMS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Which layer of which stack, and which token."""
+    """The stack, the layer and the token."""
 
     layer: int = number(
         0,
@@ -152,7 +152,7 @@ def _steps_of_part(part: PartPath, token: int, *, is_reversible: bool) -> Iterat
 
 
 def units_words(units: Numbers) -> str:
-    """How many units are on, above 0, and which gives most."""
+    """Number of active units, above 0, and the strongest one."""
     largest = int(np.argmax(units))
     return (
         f"Of {len(units)} feed-forward units {int((units > 0).sum())} are above 0, most of all unit "

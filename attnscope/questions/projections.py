@@ -17,7 +17,7 @@ _SHORT = {"q": "query", "k": "key", "v": "value"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How many tokens the maps show."""
+    """The number of tokens in the maps."""
 
     n_shown: int = number(
         16,

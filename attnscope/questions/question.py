@@ -151,7 +151,7 @@ class Units:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Routing:
-    """Which experts the tokens of one stack are sent to, in the layers that have some.
+    """Experts for the tokens of one stack, in the layers that have some.
 
     For each of `layers`, [n_tokens, n_experts]: `weights` is what an expert counts for a token, 0 where it is
     not used, and `p` the softmax of the router's numbers. A token that no expert took has a row of 0.
@@ -210,7 +210,7 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Spans:
-    """How far heads learned to look: z of each head of each site [n_heads], at most `limit`, in tokens.
+    """Learned spans of heads: z of each head of each site [n_heads], at most `limit`, in tokens.
 
     A mask falls to 0 over `ramp` tokens more; `head` is asked about.
     """
@@ -302,7 +302,7 @@ class Reading(Protocol):
         """Queries, keys and values of the head that is asked about."""
 
     def next_tokens(self) -> NextTokens:
-        """Which tokens the model predicts from those before them."""
+        """Predictions of the model, each from the tokens before it."""
 
     def log_p(self, positions: Sequence[int]) -> Numbers:
         """The logarithms of p at some positions, [n_positions, vocab_size]."""
@@ -311,7 +311,7 @@ class Reading(Protocol):
         """The units inside the feed-forward parts of `encoder` or `decoder`; auto: of what predicts."""
 
     def routing(self, stack: str = AUTO) -> Routing:
-        """Which experts take which tokens, in `encoder` or `decoder`; auto: in what predicts."""
+        """Experts for the tokens, in `encoder` or `decoder`; auto: in the stack that predicts."""
 
     def attended(self) -> Attended:
         """Queries, keys and weights of the head that is asked about, as they were in attention."""

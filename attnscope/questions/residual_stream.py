@@ -68,7 +68,7 @@ def known_mean(values: Numbers) -> float:
 
 
 def _sentence(norms: Numbers, added: dict[str, Numbers], cosines: dict[str, Numbers]) -> str:
-    """How far the stream grows, and where each part adds most."""
+    """Growth of the stream, and where each part adds most."""
     parts = []
     for name, sizes in added.items():
         means = sizes.mean(axis=1)

@@ -1,4 +1,4 @@
-"""How much a layer of Transformer-XL reads of the segment before, and where (Dai et al. 2019).
+"""Attention of a Transformer-XL layer to the segment before, and where in it (Dai et al. 2019).
 
 | symbol | meaning                                                          | shape                         |
 |--------|------------------------------------------------------------------|-------------------------------|
@@ -22,7 +22,7 @@ from attnscope.records.sites import SiteKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Which segment is mapped."""
+    """The segment to map."""
 
     segment: int = number(1, range(1, 4096), title="segment", tip="Which segment is mapped; the first is 0")
 

@@ -1,5 +1,5 @@
-"""Which part of a model made an output: what each layer would say if it were the last, what each part adds to
-the stream, and what patching restores; asking for each.
+"""Requests about the part of a model that made an output: the prediction of each layer if it were the last,
+each part's contribution to the stream, and the effect of patching.
 
 | symbol      | meaning                                               | shape                    |
 |-------------|-------------------------------------------------------|--------------------------|
@@ -127,7 +127,7 @@ class Attribution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchMap:
-    """How far each patch brings the receiver's output to the donor's, for every layer and column.
+    """Degree to which each patch moves the receiver's output to the donor's, for every layer and column.
 
     Values are 1 where the logit difference becomes that of the clean run and 0 where that of the corrupt
     one; columns are the receiver's positions (`stream`) or heads (`head`, NaN where a site has fewer).
@@ -216,7 +216,7 @@ class PatchTexts(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchingNews(CountedNews):
-    """How many pieces of how many have been exchanged."""
+    """Progress of patching: pieces exchanged, of how many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +234,7 @@ METHODS: tuple[Method, ...] = get_args(Method)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InfluenceMap:
-    """How much each input token counts for each output token.
+    """Influence of each input token on each output token.
 
     Rows of `raw` and `rollout` sum to 1; those of `flow` and `relevance` need not. The first `n_source` keys
     are of another text than the queries (0 where there is only one). `about` says what was explained.
@@ -326,7 +326,7 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphEdge:
-    """How much of the upper node comes from the lower one; both index the graph's nodes.
+    """Share of the upper node that comes from the lower one; both index the graph's nodes.
 
     `is_stream` says that both are one token: the weight is that of the residual stream, with attention to
     itself.

@@ -57,7 +57,7 @@ class OpenModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollapseQuestion:
-    """How the tokens of a text become alike in the open model; `model` is its hash."""
+    """Ask how the tokens of a text become alike in the open model; `model` is its hash."""
 
     model: str
     text: str
@@ -596,7 +596,7 @@ class RunExperiment(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentNews(CountedNews):
-    """How far an experiment is; `finding` is what is known so far, complete when `is_done`."""
+    """Progress of an experiment; `finding` is what is known so far, complete when `is_done`."""
 
     number: int = 0
     finding: Finding | None = None
@@ -629,7 +629,7 @@ class ExperimentAnswer:
 
     @property
     def progress(self) -> str:
-        """How far it is, in words; empty when nothing is under way."""
+        """Progress in words; empty if nothing is running."""
         if self.error:
             return self.error
         if not self.is_asked or self.is_exact:

@@ -80,7 +80,7 @@ class SyntaxTable:
 
     @property
     def margins(self) -> NDArray[np.float32]:
-        """How far each head lies above the best fixed offset, [n_heads, n_relations]."""
+        """Margin of each head over the best fixed offset, [n_heads, n_relations]."""
         found: NDArray[np.float32] = self.values - self.baseline
         return found
 
@@ -151,7 +151,7 @@ class AlignmentTable:
 
     @property
     def interval_said(self) -> str:
-        """Which intervals there are, in words."""
+        """Description of the intervals."""
         return interval_said(self.n_texts, "pair", level=self.level)
 
     @property
@@ -464,7 +464,7 @@ class ShowCard(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuringNews(CountedNews):
-    """How far the pass is: texts done and texts there are, and what is being done."""
+    """Progress of the pass: texts done, texts in all, and the current step."""
 
     what: str
 

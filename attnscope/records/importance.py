@@ -1,4 +1,4 @@
-"""How much each head matters, what is left of a model as heads go, and removing them for good.
+"""The importance of heads, a model's quality as heads are removed, and removing them for good.
 
 What a removal was asked, what was proved of it, what it gained: a *gate* at 0 removes a head; a gate between
 0 and 1 is multiplied into the weights that read the head, so that the smaller model equals the gated one.
@@ -34,7 +34,7 @@ TEXT_UNITS: dict[MetricName, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartsDone:
-    """How far a long analysis is: `n_done` of `n_total` parts, and what it is doing."""
+    """Progress of a long analysis: `n_done` of `n_total` parts, and the current step."""
 
     n_done: int
     n_total: int

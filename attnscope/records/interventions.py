@@ -74,7 +74,7 @@ class UseMask:
 
     @property
     def cells(self) -> Cells:
-        """Which query sees which key, bool [n_tokens, n_tokens], read-only."""
+        """Keys each query sees, bool [n_tokens, n_tokens], read-only."""
         n = self.n_tokens
         flat = np.unpackbits(np.frombuffer(self.bits, np.uint8), count=n * n)
         cells = flat.reshape(n, n).astype(np.bool_)
@@ -83,7 +83,7 @@ class UseMask:
 
     @property
     def n_allowed(self) -> int:
-        """How many cells are allowed."""
+        """Number of allowed cells."""
         return int(self.cells.sum())
 
     @property
@@ -93,7 +93,7 @@ class UseMask:
 
     @property
     def seen_sentence(self) -> str:
-        """How many cells are allowed, of those that the stack can allow at all."""
+        """Number of allowed cells, of those that the stack can allow at all."""
         n, cells = self.n_tokens, self.cells
         if not self.is_causal:
             return f"{self.n_allowed:,} of {n * n:,} cells"
@@ -112,7 +112,7 @@ def blind_rows(cells: Cells, *, is_causal: bool) -> tuple[int, ...]:
 
 
 def n_ahead(cells: Cells) -> int:
-    """How many cells allow a key that stands after its query."""
+    """Number of allowed cells whose key comes after the query."""
     return int(np.triu(cells, 1).sum())
 
 

@@ -105,7 +105,7 @@ class PictureShown(Reply):
 
 
 def within(error: float) -> str:
-    """How near a number comes to another, for instance ` to 3e-06`; empty where they are the same."""
+    """Distance of two numbers, for instance ` to 3e-06`; empty if they are equal."""
     return f" to {error:.0e}" if error else ""
 
 
@@ -471,7 +471,7 @@ class TokenAlignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackAlignment:
-    """How the queries and the keys of one stack of A are aligned with those of a stack of B."""
+    """Alignment of the queries and keys of one stack of A with those of a stack of B."""
 
     stack: Stack
     second_stack: Stack

@@ -236,7 +236,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusProgress:
-    """How far a pass over texts is; `n_total` counts the texts to be read, `what` says what is done."""
+    """Progress of a pass over texts; `n_total` counts the texts to be read, `what` is the current step."""
 
     n_done: int
     n_total: int
@@ -431,7 +431,7 @@ _BYTES = re.compile("⟨(?:[0-9A-F]{2}|[0-9]/[0-9])⟩|\ufffd")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadPairs:
-    """How alike the heads of one stack attend: 0 for two that attend alike, at most ln 2."""
+    """Distances between the heads of one stack: 0 for two that attend alike, at most ln 2."""
 
     stack: Stack
     heads: tuple[HeadRef, ...]
@@ -469,12 +469,12 @@ class CompareHeads(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparingNews(CountedNews):
-    """How many texts of how many were compared."""
+    """Progress of comparing heads: texts done, of how many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadsCompared(Reply):
-    """How alike the heads are; `texts` says what the texts were."""
+    """Similarity of the heads; `texts` describes the texts."""
 
     pairs: HeadPairs
     texts: str
@@ -605,7 +605,7 @@ class ShowWeights(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsNews(CountedNews):
-    """How many rows of how many between tokens are done, and of which product."""
+    """Progress of the products: rows between tokens done, of how many, and of which product."""
 
     about: str = ""
 

@@ -226,7 +226,7 @@ class Traced(Reply):
 
     @property
     def part_words(self) -> str:
-        """How much of it is there, where that is not all."""
+        """Note on the part present, if not all is."""
         if self.known is None:
             return "" if self.is_target_whole else "the translation is not complete yet"
         if len(self.known) == len(self.grids):
@@ -288,7 +288,7 @@ class ModelSaved(Reply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress(News):
-    """How far a long request is: `fraction` in 0…1, or None when it cannot be known."""
+    """Progress of a long request: `fraction` in 0…1, or None if it cannot be known."""
 
     what: str
     fraction: float | None = None

@@ -226,7 +226,7 @@ class ModelOffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchStep:
-    """How far a download is; `per_s` and `remaining_s` are None until they are known.
+    """Progress of a download; `per_s` and `remaining_s` are None until known.
 
     With `wait_s` the next try is to be made after so many seconds, for the reason `why`.
     """
@@ -240,7 +240,7 @@ class FetchStep:
 
 
 def progress_words(step: FetchStep) -> str:
-    """How far a download is: `120 MB of 550 MB, 4.2 MB/s, about 2 min left`."""
+    """Progress in words: `120 MB of 550 MB, 4.2 MB/s, about 2 min left`."""
     words = [f"{bytes_text(step.n_done)} of {bytes_text(step.n_total)}"]
     if step.wait_s:
         return f"{words[0]}; {step.why} Next try in {step.wait_s:.0f} s"

@@ -15,7 +15,7 @@ _DOUBT_BESIDE = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How many operations a second the device makes in training, and how that is known.
+    """Operations a second of the device in training, and how they are known.
 
     The truth is expected between `flops_per_s / doubt` and `flops_per_s * doubt`. `beside` are the seconds
     that a run takes beside its steps, by part.

@@ -62,7 +62,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News(Reply):
-    """How far a long pass is."""
+    """Progress of a long pass."""
 
     @property
     def is_passing(self) -> bool:
@@ -70,13 +70,13 @@ class News(Reply):
 
     @property
     def fraction(self) -> float | None:
-        """How much is done, 0…1; None where that is not known."""
+        """Share done, 0…1; None if unknown."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedNews(News):
-    """How many pieces of work are done, of how many."""
+    """Progress counted in pieces of work: done, and in all."""
 
     n_done: int
     n_total: int

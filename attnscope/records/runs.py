@@ -167,7 +167,9 @@ class RunWriter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMark:
-    """How far a run's metrics were read: the place, what stood right before it, the last attempt."""
+    """Position up to which a run's metrics were read: the offset, the text right before it, the last
+    attempt.
+    """
 
     n_bytes: int = 0
     before: bytes = b""

@@ -36,7 +36,7 @@ def is_long(n_queries: int, n_keys: int) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongMap:
-    """Which long map is meant, with its tokens; it holds no weights.
+    """Identifies a long map, with its tokens; it holds no weights.
 
     `trace` is the number of the request that made the trace of `model`. Until the pass has come to its layer
     it is not `is_known`.

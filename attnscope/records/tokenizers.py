@@ -337,7 +337,7 @@ class CompareTokenizers(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizersNews(News):
-    """How far the comparison is: every row so far, what comes next, and `fraction` in 0…1.
+    """Progress of the comparison: every row so far, the next step, and `fraction` in 0…1.
 
     `is_new` says that a row has come since the news before.
     """

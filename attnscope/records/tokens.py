@@ -120,7 +120,7 @@ class Tokens:
 
     @property
     def n_strange(self) -> int:
-        """How many tokens are unknown and cannot be copied either."""
+        """Number of tokens that are unknown and cannot be copied either."""
         return self.n_unknown - self.n_copyable
 
     @property

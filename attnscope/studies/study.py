@@ -41,7 +41,7 @@ class StudyCard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """How a study is made: `folder` takes its training runs, `is_quick` makes it small and its numbers void.
+    """How to run a study: `folder` takes its training runs, `is_quick` makes it small and its numbers void.
 
     `model` names another model than the study's own, `corpus` a file of texts or pairs for it, `trees` a
     treebank in CoNLL-U: for the studies that take them.

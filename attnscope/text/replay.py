@@ -361,7 +361,9 @@ def replay_merges(model: BpeModel, words: Iterable[str]) -> Iterator[Merge]:
 
 
 def count_merges(model: BpeModel, words: Iterable[str]) -> dict[int, int]:
-    """How often each rule is applied in a text, by its rank: for the training text, the pair's frequency."""
+    """Number of times each rule is applied in a text, by its rank: for the training text, the pair's
+    frequency.
+    """
     counts: dict[int, int] = {}
     for word, n in Counter(words).items():
         symbols = model.symbols(word)

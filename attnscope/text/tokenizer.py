@@ -375,6 +375,6 @@ def _no_words(_chunk: str) -> Iterable[str]:
 
 
 def _splitting(library: LibraryTokenizer) -> Callable[[str], Iterable[str]]:
-    """How a library splits a text into words: by its parts, since it is locked while it trains."""
+    """How a library splits a text into words: rebuilt from its parts, since it is locked while it trains."""
     normalizer, splitter = library.normalizer, library.pre_tokenizer
     return lambda chunk: (word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(chunk)))

@@ -46,7 +46,7 @@ class SearchedVocabulary:
 
 
 def build_table(splitter: Splitter, name: str) -> Iterator[float | SearchedVocabulary]:
-    """How far the reading is (0…1) after every few thousand pieces; the whole, last."""
+    """Yield the share read (0…1) after every few thousand pieces; the whole table, last."""
     entries = splitter.entries
     named = {id: entry for entry, id in entries.library.get_vocab(with_added_tokens=True).items()}
     size = entries.size
@@ -283,7 +283,7 @@ def measure_tokenizer(
     sentence: str,
     train_ms: float = 0.0,
 ) -> Iterator[float | TokenizerRow]:
-    """How far the measuring is (0…1) after each batch of lines; the row, last."""
+    """Yield the share measured (0…1) after each batch of lines; the row, last."""
     counts: NDArray[np.int64] = np.zeros(tokenizer.vocab_size, np.int64)
     for start in range(0, len(lines), _LINES_AT_ONCE):
         for ids in tokenizer.encode_lines(lines[start : start + _LINES_AT_ONCE]):

@@ -47,7 +47,7 @@ _BLANKS = str.maketrans({" ": "␣", "\n": "↵", "\r": "␍", "\t": "⇥"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notation:
-    """How a vocabulary writes what it means: bytes as letters, spaces as ▁, parts of words with a mark."""
+    """A vocabulary's notation: bytes as letters, spaces as ▁, parts of words with a mark."""
 
     is_byte_level: bool = False
     has_metaspace: bool = False
@@ -235,7 +235,7 @@ def _factor(kind: str, step: dict[str, Any]) -> float:
 
 
 def _copies(steps: Sequence[dict[str, Any]]) -> float:
-    """How often a text stands in what the template makes of it."""
+    """Number of copies of a text in the template's output."""
     copies = 1.0
     for step in steps:
         copies *= _repeats(step)
@@ -306,7 +306,7 @@ def tokenizer_kind(library: LibraryTokenizer) -> str:
 
 
 def notation_of(library: LibraryTokenizer) -> Notation:
-    """How the vocabulary of a tokenizer writes bytes, spaces and parts of words."""
+    """A tokenizer's notation of bytes, spaces and parts of words."""
     model: Any = library.model
     state = said_of(library.pre_tokenizer) + said_of(library.decoder) + said_of(library.normalizer)
     prefix = getattr(model, "continuing_subword_prefix", None) or ""

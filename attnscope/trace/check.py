@@ -153,7 +153,7 @@ def prove_again(
 
 
 def _rows_again(site: SiteTensors, rows: slice) -> Tensor:
-    """How far row sums are off, the largest weight on a later token, how far outputs are off: [3]."""
+    """Errors of row sums, the largest weight on a later token, errors of outputs: [3]."""
     q, k, v, out, score = site.q, site.k, site.v, site.out, site.score
     s = scores_of(q[None], k[None], rule=site.rule, score=score, rows=rows)[0]  # [H, rows, T]
     sees = ~s.isneginf().all(dim=-1)
@@ -173,7 +173,7 @@ def _rows_again(site: SiteTensors, rows: slice) -> Tensor:
 
 
 def _rounding(score: ScoreRule) -> float:
-    """How far sums of given weights may be off since they were half as wide: each of them shows it."""
+    """Tolerance for sums of given weights that were once half as wide: each of them shows it."""
     if not isinstance(score.bias, DenseBias):
         return 0.0
     weights = score.bias.cells.exp()

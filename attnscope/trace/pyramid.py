@@ -121,7 +121,7 @@ class Reach:
 
 
 def _counted(valid: Tensor) -> Tensor:
-    """How many keys before each place are valid: [n_keys + 1]."""
+    """Number of valid keys before each position: [n_keys + 1]."""
     counts = valid.cpu().to(torch.int64).cumsum(dim=0)
     return torch.cat([torch.zeros(1, dtype=torch.int64), counts])
 

@@ -74,7 +74,7 @@ def ways_up_to(most: int, n_rows: int = 0) -> list[Way]:
 
 
 def kept_ways(folder: Path) -> dict[int, Way]:
-    """How the run in a folder computes, by the first step that was made so; empty where nothing is kept."""
+    """Methods used by the run in a folder, by the first step of each; empty if none is stored."""
     ways = {}
     try:
         text = read_outside(folder / THREADS_NAME, expected="numbers of threads", max_bytes=4096).decode()
@@ -375,7 +375,7 @@ class Descent:
 
     @property
     def n_rows(self) -> int:
-        """How many rows of a batch may be computed by threads of their own; 0: none."""
+        """Number of a batch's rows that threads of their own may compute; 0: none."""
         return self._training.batch_size if self._can_divide else 0
 
     def add(self, batch: Batch, n_scored: int, *, is_last: bool) -> Tensor:
@@ -414,7 +414,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 class Threads:
-    """How one run computes, step by step: ways are tried, taken, and kept in its folder.
+    """A run's choice of methods, step by step: they are tried, adopted, and stored in its folder.
 
     `trial` gives what works out the loss and gradients of one of the run's batches, in the way asked for.
     """

@@ -27,7 +27,7 @@ from attnscope.training.objectives import Batch, Told, loss_and_hits, loss_sum
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranks:
-    """Which of the processes this one is (`index` of `n`), and which on its own computer (`local`).
+    """This process's rank among all (`index` of `n`), and on its own computer (`local`).
 
     `attempt` counts how often torchrun has started all of them again, where one computer has them all.
     """
@@ -114,7 +114,7 @@ def ranks_of(variables: Mapping[str, str]) -> Ranks:
 
 
 def _attempt_of(variables: Mapping[str, str]) -> int:
-    """How often torchrun has started again; 0 over several computers, each of which counts by itself."""
+    """Number of restarts by torchrun; 0 over several computers, each of which counts by itself."""
     return int(variables.get("TORCHELASTIC_RESTART_COUNT", "0")) * (
         variables.get("GROUP_WORLD_SIZE", "1") == "1"
     )

@@ -44,7 +44,7 @@ def learning_rate_at(step: int, recipe: Recipe) -> float:
 
 
 def texts_at(step: int, recipe: Recipe) -> int:
-    """How many texts each batch of step `step` has, under the batch-size warm-up (Brown et al. 2020)."""
+    """Texts in each batch of step `step`, under the batch-size warm-up (Brown et al. 2020)."""
     schedule = recipe.schedule
     return _grown(step, schedule.batch_warmup_steps, schedule.batch_start, recipe.training.batch_size)
 
@@ -62,14 +62,14 @@ def _grown(step: int, n_warmup: int, first: int, last: int) -> int:
 
 
 def texts_until(step: int, recipe: Recipe) -> int:
-    """How many texts the first `step` steps read, all batches of each together."""
+    """Texts read in the first `step` steps, all batches of each together."""
     n_growing = min(step, recipe.schedule.batch_warmup_steps)
     n_texts = sum(texts_at(k, recipe) for k in range(1, n_growing + 1))
     return (n_texts + (step - n_growing) * recipe.training.batch_size) * recipe.training.accumulate
 
 
 def growing_steps(recipe: Recipe) -> int:
-    """How many steps of the run have smaller batches or shorter texts than the later ones."""
+    """Number of steps with smaller batches or shorter texts than later ones."""
     schedule = recipe.schedule
     return min(recipe.training.n_steps, max(schedule.batch_warmup_steps, schedule.length_warmup_steps))
 

@@ -457,7 +457,7 @@ def look_bytes(recipe: Recipe) -> int:
 
 
 def n_checkpoints(recipe: Recipe) -> int:
-    """How many are written: before the first step, every so often, and after the last."""
+    """Number of checkpoints: before the first step, at intervals, and after the last."""
     n_steps, every = recipe.training.n_steps, recipe.training.save_every
     return 1 + n_steps // every + (1 if n_steps % every else 0)
 

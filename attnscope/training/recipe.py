@@ -639,7 +639,7 @@ def _is_free_to_set(key: str, value: object, objective: ObjectivePart) -> bool:
 
 
 def _labels_wished(objective: ObjectivePart) -> int:
-    """How many labels to count with before the data are known; 0 for objectives of tokens."""
+    """Number of labels to assume before the data are known; 0 for objectives of tokens."""
     return _WISHED_LABELS if OBJECTIVES[objective.kind].labels else 0
 
 
@@ -663,7 +663,7 @@ def _label_faults(recipe: Recipe) -> Iterator[_Fault]:
 
 
 def _data_and_objectives() -> str:
-    """Which data go with which objectives, in words."""
+    """Allowed pairs of data and objectives, in words."""
     told = []
     for kind in dict.fromkeys(kind for one in OBJECTIVES.values() for kind in one.data):
         *some, last = [f'"{one.name}"' for one in OBJECTIVES.values() if kind in one.data]

@@ -1,4 +1,4 @@
-"""How long a run will take on this machine: the one estimate, of its steps and of what is beside them.
+"""Estimates how long a run will take on this machine: its steps and everything else.
 
 The last run of the same recipe is the best witness: its tokens per second (the middle of its last steps)
 times the operations of one of its tokens. Runs of other recipes tell little: the operations a second of two

@@ -359,7 +359,7 @@ def _can_grow(start: ModelConfig, wanted: ModelConfig) -> bool:
 
 
 def _layers(start: ModelConfig, wanted: ModelConfig) -> tuple[tuple[int, int], ...]:
-    """How many layers each stack had and gets."""
+    """Old and new number of layers of each stack."""
     return (
         (start.encoder_layers, wanted.encoder_layers),
         (start.decoder_layers, wanted.decoder_layers),

@@ -213,7 +213,7 @@ def _root_mean_square(parts: Sequence[tuple[Tensor, int]]) -> float:
 
 
 def count_updates(changes: list[Tensor]) -> tuple[tuple[int, ...], int]:
-    """How many weights changed by as much as each bin of `UPDATE_BINS` says, and how many did not."""
+    """Number of weights whose change falls into each bin of `UPDATE_BINS`, and of those unchanged."""
     n_bins, first, step = len(UPDATE_BINS) - 1, UPDATE_BINS[0], UPDATE_BINS[1] - UPDATE_BINS[0]
     counts, n_still = torch.zeros(n_bins, dtype=torch.int64), 0
     for change in changes:

@@ -202,14 +202,14 @@ def elsewhere(n_tokens: int, start: int, length: int, n_wanted: int, rng: np.ran
 
 
 def count_spans(n_tokens: int, share: float, mean_span: float) -> tuple[int, int]:
-    """How many of `n_tokens` tokens are hidden, and in how many spans."""
+    """Number of `n_tokens` tokens to hide, and in how many spans."""
     n_hidden = min(max(round(n_tokens * share), 1), n_tokens - 1)
     n_spans = min(max(round(n_hidden / mean_span), 1), n_hidden, n_tokens - n_hidden, MOST_SENTINELS)
     return n_hidden, n_spans
 
 
 def hidden_tokens(n_tokens: int, share: float, mean_span: float, rng: np.random.Generator) -> Mask:
-    """Which tokens are hidden, [n_tokens]: spans of random lengths with random gaps, each at least 1.
+    """Hidden tokens, [n_tokens]: spans of random lengths with random gaps, each at least 1.
 
     Spans and gaps are drawn evenly from all ways to cut their tokens into so many parts; a text begins
     with a gap and ends with a span (Raffel et al. 2020, section 3.1.4, and their code).

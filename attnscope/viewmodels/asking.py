@@ -21,7 +21,7 @@ NO_HEAD = "Select a head to ask about."
 
 
 class AskChanges(SignalGroup):
-    """What of it can change."""
+    """Signals of AskState."""
 
     question = Signal()
     """Another question, or another option of it."""
@@ -47,7 +47,7 @@ class AskState:
 
     @property
     def options(self) -> object:
-        """What is chosen of the question."""
+        """Chosen options of the question."""
         return self._options.get(self.question.name, self.question.options)
 
     @property
@@ -63,7 +63,7 @@ class AskState:
 
     @property
     def note(self) -> str:
-        """What belongs in the panel where there is no answer, and why there is none."""
+        """Message for the panel if there is no answer, with the reason."""
         if self._query.error:
             return self._query.error
         if not self._session.text.strip():

@@ -31,7 +31,7 @@ Phase = Literal["empty", "writing", "written", "stopped", "failed"]
 
 
 class GenerationChanges(SignalGroup):
-    """What of it can change."""
+    """Signals of GenerationState."""
 
     settings = Signal()
     writing = Signal()
@@ -42,7 +42,7 @@ class GenerationChanges(SignalGroup):
 
 
 class GenerationState:
-    """What the open model writes after the session's text. One text is written at a time."""
+    """Text that the open model generates after the session's. One at a time."""
 
     settings: WriteSettings = WriteSettings()
     phase: Phase = "empty"
@@ -100,7 +100,7 @@ class GenerationState:
 
     @property
     def tree(self) -> BeamTree | None:
-        """What the beams considered."""
+        """The beams considered."""
         return self.written.tree if self.written else None
 
     @property
@@ -110,7 +110,7 @@ class GenerationState:
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
-        """What there was to choose from where the chosen token was written; it is always among them."""
+        """Candidates for a generated token, always including the chosen one."""
         chosen = self.chosen
         if chosen is None:
             return ()

@@ -89,7 +89,7 @@ class HelpPage:
 
     @property
     def links(self) -> tuple[str, ...]:
-        """Where its links go."""
+        """Targets of its links."""
         return tuple(target for _words, target in LINK.findall(self.text))
 
 
@@ -168,7 +168,7 @@ def _read(path: Path, group: str) -> HelpPage:
 
 
 def _scores() -> str:
-    """What a recipe may say of how a query scores a key, as a list."""
+    """The recipe values for scores, as a list."""
     return "\n".join(
         _choice(score.name, score.formula, score.source, score.choices) for score in SCORES.values()
     )
@@ -198,7 +198,7 @@ def _choice(name: str, words: str, source: str, keys: tuple[str, ...]) -> str:
 
 
 def _positions() -> str:
-    """What a recipe may say of positions, as a list with formulas."""
+    """The recipe values for positions, as a list with formulas."""
     told = (
         (one, f"{one.words}, `{one.formula}`" if one.formula else one.words) for one in POSITIONS.values()
     )
@@ -216,7 +216,7 @@ def _position_formulas() -> str:
 
 
 def _worded(schemes: Mapping[str, "_Worded"]) -> str:
-    """What a recipe may choose from, as a list."""
+    """Recipe values as a list."""
     return "\n".join(_choice(one.name, one.words, one.source, one.choices) for one in schemes.values())
 
 

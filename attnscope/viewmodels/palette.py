@@ -139,7 +139,8 @@ def _of_use(match: ItemMatch, ranks: Mapping[str, int]) -> float:
 
 
 def _with_rarest(items: tuple[Item, ...], words: list[str]) -> list[ItemMatch]:
-    """What has most of the words, where nothing but help has all; a word that few items have counts for more.
+    """The items with most of the words, if all words match only in help; a word found in few items counts for
+    more.
 
     A word counts where it stands as it was typed or in the other spelling, from its beginning on.
     """
@@ -164,7 +165,7 @@ def _with_rarest(items: tuple[Item, ...], words: list[str]) -> list[ItemMatch]:
 
 
 def _match_whole(item: Item, word: str) -> ItemMatch | None:
-    """How well an item fits one word that begins a word of it; None where none begins so."""
+    """Score of an item for one word that begins a word of it; None if none begins so."""
     title = _plain(item.title)
     texts = (title, _plain(f"{item.detail} {KIND_NAMES[item.kind]}"), _plain(item.search))
     begins = (
@@ -176,7 +177,7 @@ def _match_whole(item: Item, word: str) -> ItemMatch | None:
 
 
 def match_item(item: Item, words: list[str]) -> ItemMatch | None:
-    """How well an item fits: every word in its title, or else in its detail, its kind or its other words."""
+    """Score of an item: every word in its title, or else in its detail, its kind or its other words."""
     title = _plain(item.title)
     aside, search = _plain(f"{item.detail} {KIND_NAMES[item.kind]}"), _plain(item.search)
     score, places = _KIND_WEIGHT[item.kind], set[int]()
@@ -209,7 +210,7 @@ def _plain(text: str) -> str:
 
 
 def _beside(aside: str, search: str, word: str) -> float | None:
-    """What a word is worth that stands in the detail or the other words; None where it does not."""
+    """Score of a word in the detail or the other words; None if it is not there."""
     least = _LETTER * len(word) / 2
     if word in aside:
         begins = any(_is_start(aside, i) for i in _occurrences(aside, word, aside.find(word)))

@@ -29,7 +29,7 @@ class _Wish:
 
 
 class PositionsChanges(SignalGroup):
-    """What of the page can change."""
+    """Signals of PositionsState."""
 
     choice = Signal()
     tables = Signal()

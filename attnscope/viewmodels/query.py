@@ -1,4 +1,4 @@
-"""How a state asks the worker: a question about what is looked at (`Query`), a long pass (`Job`)."""
+"""How a state asks the worker: about the current view (`Query`), or for a long pass (`Job`)."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -59,7 +59,7 @@ class Query(Generic[Answer]):
 
     @property
     def about(self) -> object:
-        """What was asked about last; None while nothing was."""
+        """Subject of the last question; None before the first."""
         return self._about
 
     @property
@@ -151,7 +151,7 @@ class Job(Generic[Told, Answer]):
 
     @property
     def fraction(self) -> float | None:
-        """How much of it is done, 0…1; None while that is not known."""
+        """Share done, 0…1; None if unknown."""
         return self.news.fraction if self.news is not None else None
 
     def start(self, request: Request) -> None:

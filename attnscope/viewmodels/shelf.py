@@ -33,7 +33,7 @@ Step = Literal["open", "ask", "asking", "download", "fetching", "busy"]
 
 
 class ShelfChanges(SignalGroup):
-    """What of the shelf can change."""
+    """Signals of ShelfState."""
 
     rows = Signal()
     chosen = Signal()
@@ -80,12 +80,12 @@ class ShelfState:
 
     @property
     def offer(self) -> ModelOffer | None:
-        """What the Hub has said of the chosen model."""
+        """The Hub's answer for the chosen model."""
         return self._offers.get(self.chosen)
 
     @property
     def problem(self) -> str:
-        """What went wrong with the chosen model the last time."""
+        """The last error for the chosen model."""
         return self._problems.get(self.chosen, "")
 
     @property
@@ -95,12 +95,12 @@ class ShelfState:
 
     @property
     def fraction(self) -> float | None:
-        """How much of the download is done."""
+        """Share of the download that is done."""
         return self.job.fraction
 
     @property
     def progress(self) -> str:
-        """How far the download is, in words."""
+        """Progress of the download, in words."""
         if self._is_stopping:
             return "Stopping…"
         news = self.job.news
@@ -108,7 +108,7 @@ class ShelfState:
 
     @property
     def step(self) -> Step | None:
-        """What can be done, or is being done, with the chosen model; None without one."""
+        """Current or possible action for the chosen model; None without one."""
         row = self.row
         if row is None:
             return None
@@ -233,7 +233,7 @@ class ShelfState:
 
 
 def place_words(row: ShelfRow) -> str:
-    """Where a model is, in a word or two."""
+    """Location of a model, in a word or two."""
     match row.place:
         case "package":
             return "Installed"
@@ -246,7 +246,7 @@ def place_words(row: ShelfRow) -> str:
 
 
 def facts_words(row: ShelfRow, offer: ModelOffer | None) -> str:
-    """What is known of a model in a line: kind, parameters, licence, bytes."""
+    """Facts about a model in one line: kind, parameters, licence, bytes."""
     entry = row.entry
     return " · ".join(filter(None, _facts(entry, row, offer)))
 

@@ -42,7 +42,7 @@ def _nowhere(_request: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posts:
-    """Where requests go: to the worker, beside it to who has the traces, or to who downloads.
+    """Destinations of requests: the worker, the thread with the traces, or the downloader.
 
     `cancel` gives a request of the worker up, by its number.
     """
@@ -185,7 +185,7 @@ class BackgroundTask:
 
     @property
     def percent(self) -> str:
-        """How far it is, in words; empty while that is not known."""
+        """Progress in percent; empty if unknown."""
         return "" if self.fraction is None else f"{100 * min(max(self.fraction, 0.0), 1.0):.0f} %"
 
 
@@ -253,7 +253,7 @@ class Passing(Protocol):
 
     @property
     def progress(self) -> str:
-        """How far it is, in words."""
+        """Progress in words."""
         ...
 
     def stop(self) -> None: ...

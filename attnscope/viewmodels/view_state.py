@@ -1,4 +1,4 @@
-"""How things are shown: page, heatmap or lines, colours, scale, theme, and what the cursor is on.
+"""How things are shown: page, heatmap or lines, colours, scale, theme, and the item under the cursor.
 
 None of it goes to the worker.
 """
@@ -85,7 +85,7 @@ NO_HIGHLIGHT = Highlight()
 
 
 class ViewChanges(SignalGroup):
-    """What of the view can change."""
+    """Signals of ViewState."""
 
     page = Signal()
     view = Signal()
@@ -101,7 +101,7 @@ class ViewChanges(SignalGroup):
 
 
 class ViewState:
-    """What the person chose to see, and where the cursor is; setting what is already so does nothing."""
+    """The user's choice of view, and the cursor; setting an unchanged value does nothing."""
 
     page: Page = "explore"
     view: HeadViewKind = "picture"
@@ -162,7 +162,7 @@ class ViewState:
 
     @property
     def lines(self) -> str:
-        """Which lines are drawn, a key of LINES where it is one of these."""
+        """Set of lines drawn, a key of LINES if it is one of these."""
         return f"strongest:{self.n_strongest}" if self.n_strongest else f"weight:{self.least_weight:g}"
 
     def choose_lines(self, key: str) -> None:
@@ -192,7 +192,7 @@ class ViewState:
 
     @property
     def look(self) -> LookSaved:
-        """How things are shown, to be shown so again; of tabs and labs nothing is known here."""
+        """The look, to be restored later; without tabs and labs."""
         return LookSaved(
             page=self.page,
             view=self.view,
@@ -237,7 +237,7 @@ class ViewState:
         self._set("cell", cell, self.changed.cell)
 
     def set_pointer_text(self, text: str) -> None:
-        """What is under the cursor on another page, in words."""
+        """Set the description of the item under the cursor on another page."""
         self._set("pointer_text", text, self.changed.pointer)
 
     def hover_token(self, side: Side, index: int | None, sides: tuple[Axis, Axis], n_ahead: int = 0) -> None:
@@ -255,7 +255,7 @@ class ViewState:
         )
 
     def lit_tokens(self, side: Side, sides: tuple[Axis, Axis], n_ahead: int = 0) -> Highlight:
-        """Which tokens of one text are lit: as a query, as a key; see `hover_token`."""
+        """Highlighted tokens of one text: as a query, as a key; see `hover_token`."""
         query_side, key_side = sides
         row = self.highlight.query
         return Highlight(
@@ -276,5 +276,5 @@ def page_named(name: str) -> Page | None:
 
 
 def sides_of(stack: Stack | None, sites: Iterable[Site] = (), *, has_target: bool) -> tuple[Axis, Axis]:
-    """Which text a stack's queries and its keys come from; what comes from none is named by its axis."""
+    """Texts of a stack's queries and keys; anything else is named by its axis."""
     return ("source", "source") if stack is None else axes_of(stack, sites, has_target=has_target)

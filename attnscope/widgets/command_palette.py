@@ -92,7 +92,7 @@ _SHOW_MAPS: tuple[Page, ...] = ("explore", "compare")
 
 
 def _seen(view: ViewState, pages: tuple[Page, ...], run: Callable[[], None]) -> Callable[[], None]:
-    """What does `run` where one sees what comes of it."""
+    """Wrap `run` so that its effect is visible."""
 
     def turn_and_run() -> None:
         if view.page not in pages:

@@ -220,7 +220,7 @@ class Column(NamedTuple):
 
     @property
     def side(self) -> Qt.AlignmentFlag:
-        """Where its texts stand."""
+        """Side of its texts."""
         side = Qt.AlignmentFlag.AlignLeft if self.is_left else Qt.AlignmentFlag.AlignRight
         return side | Qt.AlignmentFlag.AlignVCenter
 

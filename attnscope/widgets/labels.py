@@ -48,7 +48,7 @@ def _disconnect(signals: tuple[SignalInstance, ...], react: Callable[[], object]
 
 
 class _Reactions(QObject):
-    """What a widget out of sight still has to do, in the order of the last time it was wished."""
+    """Updates pending for hidden widgets, in the order of the last request."""
 
     def __init__(self, widget: QWidget) -> None:
         super().__init__(widget)
@@ -107,7 +107,7 @@ class Telling(QWidget if TYPE_CHECKING else object):  # type: ignore[misc]
     """Lets the tooltip of a widget say what is under the cursor."""
 
     def tip_at(self, place: QPointF) -> str:
-        """What is said of a place; empty for nothing."""
+        """Tooltip of a position; empty for none."""
         raise NotImplementedError
 
     def event(self, event: QEvent) -> bool:

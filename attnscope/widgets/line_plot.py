@@ -184,7 +184,7 @@ class _EndLabels(QObject):
                 item.setPos(place - QPointF(0, item.boundingRect().height() / 2))
 
     def _end_of(self, i: int) -> QPointF | None:
-        """Where in the scene the visible part of a line ends."""
+        """End of a line's visible part, in the scene."""
         view, xs, shown = self._plot.getViewBox(), self._lines[i].xs, self._shown[i]
         known = np.flatnonzero(np.isfinite(shown) & (xs <= view.viewRange()[0][1]))
         if not len(known):
@@ -407,7 +407,7 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
         return float(left), float(right)
 
     def n_buckets(self) -> int:
-        """How many pairs of extremes across are worth drawing."""
+        """Number of pairs of extremes worth drawing across the width."""
         width: float = self.width() - type_px(_AXIS_PX) - self._labels.width_px
         return max(50, round(width / 2))
 

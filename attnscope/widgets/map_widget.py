@@ -1,5 +1,5 @@
-"""What every painted view of attention is told: style, mouse and keys; and what stands where a picture
-will be, or lies over one that is out of date.
+"""Shared by all painted views of attention: style, mouse and keys; and the placeholder for a picture, or the
+overlay of an outdated one.
 """
 
 import bisect
@@ -159,7 +159,7 @@ class StaleWatch(QObject):
 
 
 def map_style(view: ViewState) -> MapStyle:
-    """How maps are drawn; an unknown colour map counts as the default."""
+    """Style of the maps; an unknown colour map counts as the default."""
     known: dict[str, ColourMap] = {name: name for name in COLOUR_MAPS}
     return MapStyle(
         colour_map=known.get(view.colour_map, "viridis"),
@@ -206,13 +206,13 @@ class Drag:
         self._start = self._last = event.position()
 
     def release(self) -> bool:
-        """It is over; whether it was a click, of a press that did not move far."""
+        """End the drag; give whether it was a click, with little movement."""
         was_click = self.is_down and not self.is_moving
         self.is_down = self.is_moving = False
         return was_click
 
     def move(self, position: QPointF) -> QPointF:
-        """How far to pan since the last call; zero while it may still become a click."""
+        """Distance to pan since the last call; zero while it may still become a click."""
         if not self.is_moving:
             distance = (position - self._start).manhattanLength()
             if distance < QApplication.startDragDistance():
@@ -224,7 +224,7 @@ class Drag:
 
 
 def zoom_factor(wheel_delta: int) -> float:
-    """How much one turn of the wheel zooms: a notch (120) is 25 %."""
+    """Zoom factor of one turn of the wheel: a notch (120) is 25 %."""
     return float(1.25 ** (wheel_delta / 120))
 
 
@@ -283,7 +283,7 @@ class MapWidget(Dressed):
         self.update()
 
     def type_factor(self, cell_px: float = 0.0) -> float:
-        """How large type is: on a stage larger beside large cells."""
+        """Size of type: on a stage larger beside large cells."""
         label_px = min(_CELL_SHARE * cell_px, _MOST_SHARE * self.window().height())
         return max(type_px(1.0), math.ceil(label_px) / SMALL_PX if self._is_on_stage else 0.0)
 
@@ -299,7 +299,7 @@ class MapWidget(Dressed):
             self.update()
 
     def set_empty_text(self, title: str, text: str) -> None:
-        """What to say when there is nothing to show."""
+        """Set the message for an empty view."""
         self._empty = (title, text)
         self.update()
 
@@ -360,7 +360,7 @@ class CellMapWidget(MapWidget, Generic[Shown]):
 
     @abstractmethod
     def panel_at(self, position: QPointF | None = None) -> MapLayout | None:
-        """Where the cells lie: of the map at a position where there are several, None without a map."""
+        """Rectangle of the cells: of the map at a position if there are several, None without a map."""
 
     @abstractmethod
     def tell_cell(self, shown: Shown, cell: tuple[int, int]) -> None:
@@ -377,7 +377,7 @@ class CellMapWidget(MapWidget, Generic[Shown]):
         """Read the cell that is pointed at out, beside the cursor."""
 
     def paint_pointed(self, painter: QPainter, room: QRectF) -> None:
-        """What is read out of the cell that is pointed at, if one is."""
+        """Paint the values of the cell pointed at, if any."""
         if self.shown is not None and self._cell is not None:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
             self.paint_cell(painter, room, self.shown, self._cell)

@@ -130,7 +130,7 @@ class _Made:
 
     @classmethod
     def alive(cls) -> list["Dressing"]:
-        """Those that are there still, the oldest first."""
+        """The living ones, the oldest first."""
         found = [one() for one in cls.known.values()]
         return [one for one in found if one is not None and isValid(one)]
 

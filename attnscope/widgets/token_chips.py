@@ -47,7 +47,7 @@ MAX_CHIPS, N_AROUND = 600, 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
-    """Where one token stands; `joins_next` leaves no gap and no corner to the right.
+    """Position of one token; `joins_next` leaves no gap and no corner to the right.
 
     `answer` is what the model says of it, written below.
     """
@@ -148,7 +148,7 @@ class TokenStrip(Telling, Dressed):
         self.setFixedHeight(round(type_px(ROW_PX)))
 
     def set_vocabulary_words(self, words: str) -> None:
-        """What the tooltip of an unknown piece says of the vocabulary."""
+        """Set the tooltip text about the vocabulary for unknown pieces."""
         self._vocabulary_words = words
 
     def set_tokens(
@@ -187,11 +187,11 @@ class TokenStrip(Telling, Dressed):
         self.fit_room()
 
     def chips(self) -> tuple[Chip, ...]:
-        """Where every token stands that is shown, and what says that there are more."""
+        """Chips of the visible tokens, and the one that says that there are more."""
         return self._chips
 
     def chip_of(self, index: int) -> Chip | None:
-        """Where one token stands; None when it is not shown."""
+        """Chip of one token; None if it is hidden."""
         k = index - self._stretch.first_index
         return self._chips[k] if 0 <= k < len(self._chips) and self._chips[k].token.id >= 0 else None
 
@@ -270,7 +270,7 @@ class TokenStrip(Telling, Dressed):
         return self.tooltip_of(self._hovered) if self._hovered >= 0 else ""
 
     def tooltip_of(self, index: int) -> str:
-        """What the tooltip of one token says, as plain text."""
+        """Tooltip of one token, as plain text."""
         token = self._stretch.tokens[index]
         notes = ["special token"] if token.is_special else []
         if is_unknown(token):
@@ -340,7 +340,7 @@ def is_unknown(token: Token) -> bool:
 
 
 def typed_letters(token: Token, typed: str) -> str:
-    """What a person typed where an unknown piece stands; empty for every other token."""
+    """Letters typed for an unknown piece; empty for every other token."""
     return typed[token.start : token.end].strip() if is_unknown(token) else ""
 
 
@@ -391,7 +391,7 @@ class ChipRows(Telling, Dressed):
         self.fit_room()
 
     def chips(self) -> tuple[Chip, ...]:
-        """Where every token stands."""
+        """Chips of all tokens."""
         return self._chips
 
     def index_at(self, place: QPointF) -> int | None:

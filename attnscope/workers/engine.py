@@ -321,7 +321,7 @@ def works(kind: type[Asked], *, max_per_s: float = MAX_PER_S) -> Callable[[Worke
 
 
 def _unseen(steps: Iterator[Reply]) -> Iterator[Reply]:
-    """What a pass finds, in one go that ends wherever it is not wanted any more."""
+    """Result of a pass without progress; ends as soon as it is no longer wanted."""
     for news in steps:
         stop_if_unwanted()
         if not news.is_passing:

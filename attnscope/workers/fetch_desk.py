@@ -38,7 +38,7 @@ def _no_steps() -> Generator[FetchStep, None, None]:
 
 @dataclass(slots=True, kw_only=True)
 class _Download:
-    """What is being downloaded, and when there is something to do again; of no model: nothing, never."""
+    """The download in progress, and the time of its next action; without a model: never."""
 
     request: FetchModel = _NO_MODEL
     steps: Generator[FetchStep, None, None] = field(default_factory=_no_steps)
@@ -147,7 +147,7 @@ def _ended(request: FetchModel) -> FetchEnded:
 
 
 def _host() -> str:
-    """Who would be asked; empty where the library is missing or the address is none, which asking tells."""
+    """Host to ask; empty if the library is missing or the address is invalid, which asking will report."""
     try:
         return hub_host()
     except UserError:

@@ -1,4 +1,4 @@
-"""Which request is served next: a pure data structure, without threads and without Qt.
+"""The order in which requests are served: a pure data structure, without threads and without Qt.
 
 Views (a trace, heads, positions) are served newest first wins: a new one replaces the waiting one of
 the same kind and model (or view, where it names one). Everything else (load, train, save, open) keeps

@@ -61,7 +61,7 @@ MAX_PATCHED = 512
 
 @serves(AttributeOutput)
 def attribute_output(request: AttributeOutput, desk: Desk) -> Iterator[Reply]:
-    """What every part adds to the difference of two logits."""
+    """Attribute the difference of two logits to all parts."""
     model = desk.model
     logits = read_logits(model, request.text, request.target, request.gates)
     row = logits[check_position(request.position, len(logits))]
@@ -222,7 +222,7 @@ class _About:
         )
 
     def flowing(self) -> Generator[Reply, None, None]:
-        """How far the flow is, input by input, then all rows."""
+        """Yield the progress of the flow, input by input, then all rows."""
         try:
             levels = self._all_levels()
         except UserError as error:

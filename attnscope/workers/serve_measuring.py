@@ -77,7 +77,7 @@ class Measuring:
         self.steps = self._measure(request)
 
     def card(self, request: ShowCard) -> CardShown:
-        """What one head does, with its telling texts; raises UserError before the pass is complete."""
+        """Card of one head, with its telling texts; raises UserError before the pass is complete."""
         found = self._found
         if request.head not in found.table.heads:
             raise UserError("This head has not been measured.", action="Measure the heads over texts first.")
@@ -158,7 +158,7 @@ def answer_measuring(request: MeasureHeads, desk: Desk) -> Generator[Reply, None
 
 @serves(ShowCard)
 def show_card(request: ShowCard, desk: Desk) -> Iterator[Reply]:
-    """What one head does, from the last pass."""
+    """Show one head's card, from the last pass."""
     measuring = desk.kept(LastMeasuring).measuring
     if measuring is None:
         raise UserError("No head has been measured.", action="Measure the heads over texts first.")
@@ -202,7 +202,7 @@ class GoldDesk:
 
 
 def _changed_ns(path: str) -> int:
-    """When a file was changed last; 0 where it cannot be told, so that reading it says why."""
+    """Modification time of a file; 0 if unknown, so that reading it reports the error."""
     try:
         return Path(path).stat().st_mtime_ns
     except OSError:
@@ -211,7 +211,7 @@ def _changed_ns(path: str) -> int:
 
 @serves(ShowAlignment)
 def show_alignment(request: ShowAlignment, desk: Desk) -> Iterator[Reply]:
-    """How well cross-attention agrees with the links that are known of the text."""
+    """Show the agreement of cross-attention with the text's known links."""
     return desk.kept(GoldDesk).show(request, desk)
 
 

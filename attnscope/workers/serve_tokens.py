@@ -1,4 +1,4 @@
-"""What the window asks of tokenizers: replays, vocabularies, pieces, and several compared. No Qt."""
+"""Serves the window's requests about tokenizers: replays, vocabularies, pieces, and comparisons. No Qt."""
 
 import threading
 import time
@@ -104,7 +104,7 @@ def entries_of(model: Model) -> Vocabulary:
 
 @serves(ReplaySplits)
 def replay_splits(request: ReplaySplits, desk: Desk) -> Iterator[Reply]:
-    """How a tokenizer splits the text, step by step."""
+    """Replay a tokenizer's splitting of the text, step by step."""
     if request.source == "model":
         model = desk.model
         splitter, name = desk.kept(TokenDesk).splitter(model), model.info.name

@@ -88,7 +88,7 @@ def open_run(request: OpenRun, desk: Desk) -> Iterator[Reply]:
 
 
 class KnownRuns:
-    """What was read of runs before, so that only what they appended is read again."""
+    """The runs read before, so that only appended lines are read again."""
 
     @cached_property
     def inspections(self) -> "InspectionsReader":
@@ -107,7 +107,7 @@ class KnownRuns:
 
 @serves(FollowRun)
 def follow_run(request: FollowRun, desk: Desk) -> Iterator[Reply]:
-    """What a run folder says that is new, in pieces that a window can take in at once."""
+    """Report the new entries of a run folder, in pieces that a window can handle at once."""
     from attnscope.training.summaries import read_news
 
     yield from read_news(Path(request.folder), request.mark, request.number)
@@ -126,7 +126,7 @@ def open_runs(request: OpenRuns, desk: Desk) -> Iterator[Reply]:
 
 @serves(ShowInspections)
 def show_inspections(request: ShowInspections, desk: Desk) -> Iterator[Reply]:
-    """What was looked at in the steps of a run, where that is new."""
+    """Report the inspections of a run's steps, if new."""
     reader = desk.kept(KnownRuns).inspections
     for _ in reader.read(Path(request.folder)):
         yield Progress(number=request.number, what="Reading inspections")
@@ -164,7 +164,7 @@ def answer_plan(request: PlanRecipe, desk: Desk) -> Iterator[Reply]:
 
 @serves(ShowBatch)
 def show_batch(request: ShowBatch, desk: Desk) -> Iterator[Reply]:
-    """What the model of a recipe will read first; a recipe with a fault has a problem instead.
+    """Show the first batch of a recipe's model; a faulty recipe has a problem instead.
 
     Where the recipe names no text yet, the sample text is read.
     """

@@ -73,7 +73,7 @@ _COMPARING_NEWS_EVERY_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewAnswer:
-    """What a model said for one view, over its whole vocabulary."""
+    """A model's output for one view, over its whole vocabulary."""
 
     number: int
     model: Model
@@ -255,7 +255,7 @@ def trace_text(request: TraceText, desk: Desk) -> Iterator[Reply]:
 
 
 def show_kept(request: TraceText, models: OpenModels) -> Iterator[Reply]:
-    """What a run kept of a sentence it watches, without the model that it had then."""
+    """Show a run's records of a watched sentence, without the model of that time."""
     begin_s = time.perf_counter()
     for trace in load_traces(request.model):
         if _is_of(trace, request):
@@ -306,7 +306,7 @@ def _is_of(trace: Trace, request: TraceText) -> bool:
 
 
 def _fitting(request: TraceText, model: Model) -> Interventions:
-    """What is asked for without a mask drawn for another number of tokens; its text has changed since."""
+    """Drop a mask drawn for another number of tokens: the text has changed since."""
     masks = [change for change in request.interventions if isinstance(change, UseMask)]
     if not masks:
         return request.interventions

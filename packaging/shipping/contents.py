@@ -1,4 +1,4 @@
-"""What a bundle holds: every module that is imported late, and nothing that nobody needs.
+"""The contents of a bundle: every module that is imported late, and nothing superfluous.
 
 A bundler follows imports. It does not see modules found in a folder (schemes, labs, questions, commands,
 views, families of models, the worker's answers), names given to `import_module`, or what the studies import,
@@ -136,7 +136,7 @@ def is_optional(module: str) -> bool:
 
 
 def wanted_modules(*, has_library: bool, root: Path = ROOT) -> list[str]:
-    """What the bundler is told to hold: our modules and all they import; the library only if asked."""
+    """Modules for the bundler: ours and all their imports; the library only on request."""
     outside = [name for name in outside_imports(root) if has_library or not is_optional(name)]
     return sorted({*own_modules(root), *outside})
 

@@ -1,4 +1,4 @@
-"""What a Linux desktop reads of a program: icons, menu entry, kinds of files, metainfo."""
+"""Files for a Linux desktop: icons, menu entry, kinds of files, metainfo."""
 
 import gzip
 import shutil

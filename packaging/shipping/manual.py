@@ -45,7 +45,7 @@ def manual_page(parser: argparse.ArgumentParser, version: str, *, date: str) -> 
 
 
 def _examples(text: str) -> list[str]:
-    """What help ends with, line by line as it stands."""
+    """Examples at the end of help, line by line."""
     shown = [_escaped(line.rstrip()) or "\\&" for line in text.strip("\n").splitlines()]
     return [".PP", ".nf", *shown, ".fi"] if shown else []
 

@@ -90,7 +90,7 @@ def foreign_packages(*, has_library: bool) -> list[str]:
 
 
 def part_of(distribution: metadata.Distribution) -> Part:
-    """What is told of a distribution."""
+    """Text about a distribution."""
     about = distribution.metadata.json
     licence = str(about.get("license_expression", "")) or _classified(about.get("classifier", ()))
     licence = licence or str(about.get("license", ""))
@@ -253,6 +253,6 @@ def _copy_texts(part: Part, folder: Path) -> None:
 
 
 def _below_licences(text: Path) -> Path:
-    """Where a text lies below the folder `licenses` of its distribution, or its bare name."""
+    """Path of a text below the folder `licenses` of its distribution, or its bare name."""
     parts = text.parts
     return Path(*parts[parts.index("licenses") + 1 :]) if "licenses" in parts else Path(text.name)

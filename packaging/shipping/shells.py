@@ -1,4 +1,4 @@
-"""Where shells look for the completions that packages bring, and what they are."""
+"""Shell completions of the packages, and the paths where shells look for them."""
 
 import argparse
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ PLACES = {
 
 
 def completions(parser: argparse.ArgumentParser, meanings: Mapping[str, str]) -> dict[str, str]:
-    """What `attnscope completion SHELL` prints, by its place; `parser` must know every command's options."""
+    """Output of `attnscope completion SHELL`, by its path; `parser` must know every command's options."""
     from attnscope.cli.completion import SHELLS, read_parser
 
     read = read_parser(parser, meanings)

@@ -233,7 +233,7 @@ def _ratios(curves: Sequence[CollapseCurve], has_skips: bool, has_feed_forward: 
 
 
 def collapse_chart(curves: Sequence[CollapseCurve]) -> Chart:
-    """How far tokens still differ after each layer, with parts of the model off; a logarithmic axis."""
+    """Differences between tokens after each layer, with parts of the model off; a logarithmic axis."""
     series = tuple(
         Series(
             name=curve.label,

@@ -123,7 +123,7 @@ def reproduce(choices: Choices) -> Iterator[PartsDone | Study]:
 
 
 def word_weights(model: Model, decision: Decision) -> _Weights:
-    """What the last query gives each word, by method: one array [n_words] for each layer.
+    """Weights of the last query on each word, by method: one array [n_words] for each layer.
 
     Chefer's relevance speaks for the whole model; the query's own 1, which it starts from, is taken out.
     """
@@ -238,7 +238,7 @@ def _unpublished(what: str, one: Agreement) -> PaperComparison:
 
 
 def _above_control(method: str, found: Mapping[str, Agreement]) -> PaperComparison:
-    """What a method's last layer has above the order of the words, sentence by sentence."""
+    """The gain of a method's last layer over the order of the words, sentence by sentence."""
     gains = found[method].correlations[:, -1] - found[EARLINESS].correlations[:, -1]
     value, low, high = mean_interval([float(gain) for gain in gains if not math.isnan(gain)])
     return PaperComparison(

@@ -228,7 +228,7 @@ def _compare(two: History, one: History) -> tuple[PaperComparison, ...]:
 
 
 def _compare_times(two: History) -> tuple[PaperComparison, ...]:
-    """When and how quickly things happen with two layers."""
+    """Compare when and how quickly things happen with two layers."""
     loss_at, score_at = middle_of(two.steps, two.losses), middle_of(two.steps, two.induction)
     previous_at = middle_of(two.steps, two.previous)
     width, n_steps = window_of(two.steps, two.induction), two.steps[-1]

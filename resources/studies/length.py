@@ -1,4 +1,4 @@
-"""How good what is written is, by the length of what is read (Bahdanau et al. 2014, figure 2).
+"""Quality of the output by the length of the input (Bahdanau et al. 2014, figure 2).
 
 | symbol | meaning                                                                      |
 |--------|------------------------------------------------------------------------------|
@@ -76,7 +76,7 @@ _DIFFERENCES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What came out of rows of one length: `n_words` letters."""
+    """Results for rows of one length: `n_words` letters."""
 
     body: Writer
     seed: int
@@ -121,7 +121,7 @@ def held_out_rows(n_words: int, n_texts: int) -> HeldOut:
 
 
 def read_rows(model: Model, examples: Sequence[Example]) -> RightTexts:
-    """What the model writes for rows of one length, against what is right."""
+    """Compare the model's output for rows of one length with the right answers."""
     network = model.network
     if not isinstance(network, OwnNetwork):
         raise TypeError("rows are read by a model of our own")
@@ -169,7 +169,7 @@ def shares_of(readings: Sequence[Reading], body: Writer) -> tuple[Share, ...]:
 
 
 def compare(readings: Sequence[Reading]) -> tuple[PaperComparison, ...]:
-    """What the paper says of lengths, ours beside it; a difference within its interval claims nothing."""
+    """Compare the paper's results by length with ours; a difference within its interval claims nothing."""
     none, additive = counts_of(readings, "none", LONG), counts_of(readings, "additive", LONG)
     lost = difference_of(*none, *counts_of(readings, "none", SHORT))
     kept = difference_of(*additive, *counts_of(readings, "additive", SHORT))

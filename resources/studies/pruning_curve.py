@@ -54,7 +54,7 @@ class Removal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """How the next heads to go are found."""
+    """How the next heads to remove are chosen."""
 
     name: str
     ranking: Ranking

@@ -69,7 +69,7 @@ _TELLING = ("positional", "identity", "induction", "duplicate", "syntactic", "ra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing:
-    """What learning the gates of one stack under one penalty left; BLEU is NaN where it was not asked for."""
+    """The gates of one stack learned under one penalty; BLEU is NaN if not requested."""
 
     stack: Stack
     penalty: float
@@ -96,7 +96,7 @@ class Found:
         return "none" if role is None else role.name
 
     def n_telling(self, heads: Sequence[HeadRef]) -> int:
-        """How many of some heads have a role of Voita's kind."""
+        """Number of some heads that have a role of Voita's kind."""
         return sum(self.name(head) in _TELLING for head in heads)
 
     @property
@@ -422,7 +422,7 @@ class StackSubject:
 
     @property
     def device(self) -> torch.device:
-        """Where the model computes."""
+        """-"""
         return self._subject.device
 
     def studying(self) -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""What a masked model looks at, and its syntactic heads (Clark et al. 2019, sections 3, 4.2 and 6).
+"""The attention of a masked model, and its syntactic heads (Clark et al. 2019, sections 3, 4.2 and 6).
 
 Without a model the recipe masked-english is trained on the corpus, and its untrained start is the control;
 without a corpus either, the stories-masked demo is looked at. Trees give the arcs, and the sentences to
@@ -173,7 +173,7 @@ class Best:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What was measured of one model: where its heads look, and which arcs they find."""
+    """Measurements of one model: the positions its heads attend to, and the arcs they find."""
 
     looks: Looks
     syntax: SyntaxTable | None = None
@@ -749,7 +749,7 @@ def link_average(distances: NDArray[np.float64], n_groups: int) -> list[int]:
 
 
 def silhouette(distances: NDArray[np.float64], clusters: Sequence[int]) -> float:
-    """How well groups stand apart, −1 to 1 (Rousseeuw 1987); a head alone in its group counts 0."""
+    """Separation of groups, −1 to 1 (Rousseeuw 1987); a head alone in its group counts 0."""
     labels = np.asarray(clusters)
     scores = []
     for i, own in enumerate(labels):

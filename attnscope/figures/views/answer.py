@@ -90,7 +90,7 @@ def _exactly(cell: Cell) -> str:
 
 
 def cells_px(cells: CellMap) -> float:
-    """How high a map is drawn, at type of 100 %."""
+    """Height of a map, at type of 100 %."""
     n_rows = len(cells.values)
     return _AROUND_CELLS_PX + min(max(_ROW_PX * n_rows, 48.0), _MOST_CELLS_PX)
 

@@ -118,7 +118,7 @@ def is_whole_chart(chart: Chart) -> bool:
 
 
 def _columns(width: float, n: int) -> int:
-    """How many charts stand beside each other beneath the first."""
+    """Number of charts beside each other beneath the first."""
     most = 1 if width < _MIN_WIDE_PX else 3 if width > _MIN_WIDEST_PX else 2
     return min(most, n - 1)
 

@@ -137,7 +137,7 @@ def difference_layout(rect: QRectF, shown: ComparedMaps, *, view: QRectF | None 
 
 
 def natural_difference_height(width: float, shown: ComparedMaps) -> float:
-    """How high the maps want to be at a width: cells that read well, one above the other in a column."""
+    """Preferred height of the maps at a width: readable cells, one map above the other in a column."""
     n_rows = 1
     for n_rows, arranged in enumerate(_ARRANGEMENTS, 1):
         high = _HIGHEST * width / (3, 2, 1)[n_rows - 1]
@@ -266,7 +266,7 @@ def paint_difference(
 
 
 def delta_words(shown: ComparedMaps) -> str:
-    """How far the two maps lie apart, in words."""
+    """Distance of the two maps, in words."""
     mean, moved = shown.mean_abs, shown.moved
     if np.isnan(mean):
         return "no cell in common"
@@ -524,7 +524,7 @@ class DifferenceFigure(FigureSpec):
         return natural_difference_height(width, self.compared)
 
     def shown_words(self) -> list[str]:
-        """Which head, what each side is, and what the difference is of."""
+        """The head, the sides, and the subject of the difference."""
         compared = self.compared
         sides = [plain_text(name) for name in compared.names]
         end = "to the largest difference" if not compared.limit else f"±{compared.limit:.3g}"

@@ -206,7 +206,7 @@ def marks_words(graph: AttentionGraph) -> str:
 
 
 def kept_words(graph: AttentionGraph) -> str:
-    """Which lines there are, and how much of the output they account for."""
+    """Number of lines shown, and their share of the output."""
     if graph.threshold <= 0:
         return "Every line is shown."
     return (
@@ -216,7 +216,7 @@ def kept_words(graph: AttentionGraph) -> str:
 
 
 def inputs_share_words(graph: AttentionGraph) -> str:
-    """How much of the output the inputs that are shown account for."""
+    """Share of the output from the inputs shown."""
     return f"Inputs shown: {100 * graph.kept_share:.0f}\u00a0% of the output."
 
 

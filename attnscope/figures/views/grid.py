@@ -92,7 +92,7 @@ class GridFigure(FigureSpec):
         return min(natural_grid_height(width - bar_px, self.grids), width)
 
     def panel_height(self, width: float) -> float:
-        """How high the thumbnails alone want to be."""
+        """Preferred height of the thumbnails alone."""
         return min(natural_grid_height(width, self.grids), width)
 
     def shown_words(self) -> list[str]:

@@ -104,7 +104,7 @@ def picture_places(rect: QRectF, n: int, *, n_maps: int = 0, gap_px: float = _GA
 
 
 def row_sizes(n: int, *, n_maps: int = 0) -> tuple[int, ...]:
-    """How many pictures stand in each row: the first of three charts stands above, maps side by side.
+    """Number of pictures in each row: the first of three charts stands above, maps side by side.
 
     One map beside three charts is a wide one, and has a row of its own.
     """

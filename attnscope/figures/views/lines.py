@@ -177,7 +177,7 @@ def paint_lines_field(
 
 
 def head_shifts(n_heads: int, thickness: float, row: float) -> NDArray[np.float64]:
-    """How far down each head's lines are moved, so that heads that agree lie side by side.
+    """Vertical shift of each head's lines, so that heads that agree lie side by side.
 
     All of a token's lines stay in the middle four fifths of its row, however many heads there are.
     """
@@ -392,7 +392,7 @@ def lines_layout(
 
 
 def natural_lines_height(first: HeadMap, width: float, *, names: tuple[str, ...] = ()) -> float:
-    """How high lines want to be at a width: rows that read well, at most 1.4 times as high as wide."""
+    """Preferred height of lines at a width: readable rows, at most 1.4 times as high as wide."""
     most = 1.4 * width
     layout = lines_layout(QRectF(0.0, 0.0, width, most), first, names=names)
     n_rows = max(layout.queries.n, layout.keys.n)

@@ -327,7 +327,7 @@ def _on_scale(panel: Panel, peak: float) -> Panel:
 
 
 def suiting_columns(n_panels: int, width: float) -> int:
-    """How many panels stand beside each other where none is asked for: as many as are wide enough.
+    """Default number of panels beside each other: as many as are wide enough.
 
     Rows are filled alike: four panels where three would fit stand two by two.
     """
@@ -358,7 +358,7 @@ def widest_columns(rect: QRectF, n_panels: int) -> int:
 
 
 def row_heights(spec: PanelsFigure, width: float, columns: int) -> tuple[float, ...]:
-    """How high each row of panels wants to be when they share `width`, letters included."""
+    """Preferred height of each row of panels that share `width`, letters included."""
     columns = min(columns, len(spec.panels))
     body = panel_body(QRectF(0.0, 0.0, width / columns, width), spec).width()
     heights = [
@@ -396,7 +396,7 @@ def _outer(place: QRectF, first: QRectF, before: QRectF, *panels: Panel) -> tupl
 
 
 def _side(rect: QRectF, n_panels: int, columns: int) -> float:
-    """How large a square each panel has room for; empty places count against an arrangement."""
+    """Largest square for each panel; empty places count against an arrangement."""
     rows = -(-n_panels // columns)
     width = rect.width() / columns - _LABELS_PX[0]
     height = rect.height() / rows - HEADER_PX - _LABELS_PX[1]

@@ -123,7 +123,7 @@ def picture_layout(
 
 
 def natural_picture_height(width: float, picture: Picture, *, has_bar: bool = True) -> float:
-    """How high both sides are beside each other at a width."""
+    """Height of both sides beside each other at a width."""
     bar_px = type_px(BAR_WIDTH_PX) + _GAP_PX if has_bar else 0.0
     side = (width - 2 * _MARGIN_PX - bar_px - _GAP_PX) / 2
     below = type_px(_CHIP_PX) + 8.0 if picture.n_first else 0.0
@@ -227,7 +227,7 @@ def overlaid(
 
 
 def patch_words(picture: Picture, weights: NDArray[np.float32]) -> str:
-    """How much of the row lies on patches, in words."""
+    """Share of the row on patches, in words."""
     if not picture.n_first:
         return "of 1 over all patches"
     on_patches = float(np.where(np.isfinite(weights), weights, 0.0)[picture.n_first :].sum())

@@ -141,7 +141,7 @@ def paint_positions(
 
 
 def _natural_height(width: float, tables: tuple[PositionTable, ...]) -> float:
-    """How high encodings want to be at a width: square maps, curves whose ticks stand apart, their notes."""
+    """Preferred height of encodings at a width: square maps, curves whose ticks stand apart, their notes."""
     n_tables, inner = len(tables), width - 2 * _MARGIN_PX
     is_row, column = _arrangement(inner, n_tables)
     side = max(20.0, column - _GAP_PX - _SIDE_PX)

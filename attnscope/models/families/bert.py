@@ -103,7 +103,7 @@ class LikeBERT(AdoptableFamily):
 
 
 def _n_positions(choices: LibraryConfig, source: Tensors) -> int:
-    """How many rows the table of positions has, as its configuration says."""
+    """Rows of the position table, according to its configuration."""
     n, table = choices.count("max_position_embeddings"), source.get("embeddings.position_embeddings.weight")
     if table is not None and len(table) != n:
         raise choices.refused(f"max_position_embeddings is {n}", f"{len(table)}, the rows of its table")

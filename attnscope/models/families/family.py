@@ -391,7 +391,7 @@ class LibraryConfig:
 
 
 def rotation_of(choices: LibraryConfig, **older: str) -> LibraryConfig:
-    """How queries and keys are turned; raises LoadError where that is stretched.
+    """Rotation of queries and keys; raises LoadError if it is stretched.
 
     Older files write its numbers beside those of the model, under their own names or those given here.
     """

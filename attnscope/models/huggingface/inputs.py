@@ -61,7 +61,7 @@ _MOST_RESIZED = 50_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
-    """How a picture becomes pixels; sizes in pixels.
+    """Converts a picture to pixels; sizes in pixels.
 
     It is resized to `resized` or, keeping its shape, until its shorter side is `shortest`; then height ×
     width are cut out of its middle. Without both it is resized to height × width at once. `filter` is

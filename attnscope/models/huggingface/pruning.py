@@ -296,7 +296,7 @@ def takes_target(model: Any) -> bool:
 
 
 def model_size(model: nn.Module, file_bytes: int | None = None) -> ModelSize:
-    """How many numbers a model learned and how many bytes they take, tied ones once."""
+    """Parameters of a model and their bytes, tied ones once."""
     parameters = list(model.parameters())
     n_bytes = sum(p.numel() * p.element_size() for p in parameters)
     return ModelSize(n_parameters=sum(p.numel() for p in parameters), n_bytes=n_bytes, file_bytes=file_bytes)

@@ -122,7 +122,7 @@ def _fill(model: Any, family: AdoptableFamily, module: OwnModule) -> None:
 
 @torch.no_grad()
 def _difference(model: Any, module: OwnModule) -> float:
-    """How far the library's logits are from ours at most; raises SaveError where that is not by rounding."""
+    """Largest difference between the library's logits and ours; raises SaveError if it exceeds rounding."""
     n_tokens = min(_N_TRIED, module.config.max_tokens)
     ids = (torch.arange(n_tokens)[None] * 7 + 3) % module.config.vocab_size
     was_training = module.training

@@ -255,7 +255,7 @@ def _remove(hooks: list[Handle]) -> None:
 
 
 def _n_tokens_of(args: Any, kwargs: dict[str, Any]) -> int:
-    """How many tokens a pass was given; 0 where it reads something else."""
+    """Number of tokens in a pass; 0 if it reads something else."""
     ids = args[0] if args else kwargs.get("input_ids")
     return ids.shape[1] if isinstance(ids, Tensor) and ids.ndim == 2 else 0
 
@@ -485,7 +485,7 @@ def _order_note(stack: Stack, names: list[str]) -> str:
 
 
 def _tower_note(calls: list[_SeenCall], names: Mapping[nn.Module, str]) -> str:
-    """Which part is which stack where a model reads with several, none looking at another."""
+    """Note on the parts behind each stack, if a model reads with several that do not attend to each other."""
     parts = {call.stack: names.get(call.module, "").split(".")[0] for call in reversed(calls)}
     if "cross" in parts or len(parts) < 2:
         return ""
@@ -537,7 +537,7 @@ class Attached(Protocol):
 
     @property
     def difference(self) -> float:
-        """How far outputs were from the model's own."""
+        """Largest difference from the model's own outputs."""
 
     def probing(self, probe: Probe, *, is_one_pass: bool = False) -> AbstractContextManager[None]:
         """A context in which each pass of the model shows its attention to `probe`.

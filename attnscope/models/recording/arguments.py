@@ -438,7 +438,7 @@ def row_of_weights(weights: Tensor, row: int | None) -> Tensor:
 
 
 def n_rows_of(kind: str, found: Any) -> int:
-    """How many batch rows a call was made with, by what it gave."""
+    """Batch rows of a call, according to its result."""
     if kind == "layer":
         return int(found[0].shape[1]) if found[0].ndim == 3 else 1
     if kind == "softmax":

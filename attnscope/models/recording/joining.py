@@ -144,7 +144,7 @@ class _Chain:
 
     @property
     def end(self) -> int:
-        """How many keys the text has."""
+        """Number of keys of the text."""
         return self.steps[-1].end
 
     @property
@@ -398,7 +398,7 @@ def _is_given(call: RecordedCall) -> bool:
 
 
 def _own_end(call: RecordedCall) -> int:
-    """How many keys of a first call are of the text: of more keys than queries, as many as are seen."""
+    """Number of keys of a first call that belong to the text: if more than queries, as many as are seen."""
     record = call.record
     if record.n_queries >= record.n_keys:
         return record.n_keys

@@ -1,4 +1,4 @@
-"""Which site a recorded call is: its stack and layer, told from the numbers of its queries and keys.
+"""Finds the site of a recorded call: its stack and layer, from the numbers of its queries and keys.
 
 Recorded calls are of one text, or of two. Queries on keys of the same text are self-attention, of the encoder
 or, where causal or of the second text, of the decoder; of the second text on the first they are cross
@@ -63,7 +63,7 @@ class Fold:
 
     @property
     def note(self) -> str:
-        """How the axis was read; empty where there is one way to read it."""
+        """Note on how the axis was read; empty if there is only one way."""
         if self.n_rows == 1 or self.n_heads == 1:
             return ""
         return (
@@ -283,7 +283,7 @@ def _sizes(shape: Sequence[int]) -> str:
 
 
 def find_fold(n: int, n_queries: int, n_keys: int, told: int | None, around: Sequence[Entered]) -> Fold:
-    """How the first axis of `n` maps is made up; `around` are the modules at work, the outermost first.
+    """Find how the first axis of `n` maps is composed; `around` are the active modules, outermost first.
 
     Raises UserError where it does not say so.
     """
@@ -335,7 +335,7 @@ def _own_heads(module: nn.Module, n: int) -> Iterable[int]:
 
 
 def _batches(entered: Entered, lengths: set[int]) -> set[int]:
-    """How many texts a module may have been given: axes that stand beside one of that many tokens."""
+    """Possible batch sizes of a module: axes beside one of that many tokens."""
     found: set[int] = set()
     for shape, is_ids in entered.shapes:
         if len(shape) == 4 and shape[2] * shape[3] in lengths:  # an image, whose pixels are tokens
@@ -488,7 +488,7 @@ def choose_row(calls: Sequence[RecordedCall], row: int | None) -> tuple[Recorded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lengths:
-    """How many tokens the texts have; `target` is None where there is but one text."""
+    """Numbers of tokens in the texts; `target` is None if there is only one text."""
 
     source: int
     target: int | None

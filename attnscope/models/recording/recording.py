@@ -92,7 +92,7 @@ class Calls(TorchFunctionMode):
 
 
 class ModuleStack:
-    """Which modules of this thread are at work, the outermost first; names are paths in `root`.
+    """Modules of this thread now running, outermost first; names are paths in `root`.
 
     Without a root the outermost module that is called is taken for it.
     """

@@ -200,7 +200,7 @@ def write_rows(module: OwnModule, sources: Tensor, begin_id: int, n_tokens: int)
 
 
 def count_right(written: Tensor, right: Tensor) -> RightTexts:
-    """How much of what was written is right; both are [n_texts, n_tokens]."""
+    """Number of right tokens in a generated text; both are [n_texts, n_tokens]."""
     is_right = written == right
     return RightTexts(
         n_texts=len(right),
@@ -261,7 +261,7 @@ class BeamSearch:
 
     @property
     def live_rows(self) -> list[int]:
-        """Which live text of the step before each live text goes on from."""
+        """Index of the previous step's live text that each live text continues."""
         return [self._nodes[node].row for node in self._live]
 
     def advance(self, log_p: Tensor) -> None:

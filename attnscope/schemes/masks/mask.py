@@ -49,5 +49,5 @@ class Mask(Scheme):
         return 0
 
     def n_global(self, config: "ModelConfig") -> int:
-        """How many tokens at the beginning see everything and are seen by all."""
+        """Number of initial tokens that see everything and are seen by all."""
         return 0

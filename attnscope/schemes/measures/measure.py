@@ -97,7 +97,7 @@ class RowBlock:
         return found.sum(dim=-1)
 
     def n_at_offset(self, offset: int, *, of_words: bool) -> "Tensor":
-        """How many of these rows have a key at i + offset."""
+        """Number of these rows with a key at i + offset."""
         rows, start, stop = self.is_word if of_words else self.valid, self.rows.start, self.rows.stop
         keys = self.facts.key_counts[:, max(0, start + offset) : max(0, stop + offset)]
         first = max(start, -offset) - start

@@ -86,7 +86,7 @@ class PositionScheme(Scheme):
         return None
 
     def slopes(self, n_heads: int) -> "Tensor | None":
-        """How much scores fall with each token of distance, float32 [n_heads]."""
+        """Decrease of scores with each token of distance, float32 [n_heads]."""
         return None
 
     def bias_shapes(self, config: "ModelConfig") -> dict[str, tuple[int, ...]]:
@@ -170,7 +170,7 @@ class PositionScheme(Scheme):
         return None if found is None else (found, f"{self.title.capitalize()}.", PLAIN_AXES)
 
     def first_wave(self, width: int) -> tuple[int, int]:
-        """Which two dimensions of that matrix turn together first, where any do."""
+        """First two dimensions of that matrix that turn together, if any do."""
         return 0, 1
 
     def page_matrix(self, n: int, width: int) -> "tuple[Tensor, str]":

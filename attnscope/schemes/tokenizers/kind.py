@@ -19,7 +19,7 @@ class Seen(Protocol):
 
     @property
     def words(self) -> Mapping[str, int]:
-        """How often each word is there, as the kind splits texts; counted for kinds that need it."""
+        """Counts of words, as the kind splits texts; computed for kinds that need them."""
 
     @property
     def has_capitals(self) -> bool:
@@ -51,7 +51,7 @@ class TokenizerKind(Scheme, ABC):
     """Whether words are to be counted while it is trained."""
 
     def n_tokens(self, text: str, vocab_size: int) -> int:
-        """How many tokens a text will have, before there is a tokenizer: an estimate for plans.
+        """Estimated number of tokens in a text, before there is a tokenizer.
 
         Of pieces one is taken for every 0.38 · ln V characters: 3.3 where V is 6,000, as measured on everyday
         English and French.
@@ -81,7 +81,7 @@ def said_of(component: object) -> str:
 
 
 def model_name(library: Library) -> str:
-    """Which model of the library a tokenizer has."""
+    """The library's model for a tokenizer."""
     return type(library.model).__name__
 
 

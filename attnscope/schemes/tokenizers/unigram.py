@@ -117,7 +117,7 @@ def _lattices(words: Mapping[str, int], ids: Mapping[str, int]) -> list[tuple[In
 
 
 def _first_counts(groups: Sequence[tuple[Ints, Floats]], n_pieces: int) -> Floats:
-    """How often each piece stands in the words, overlaps and all."""
+    """Counts of each piece in the words, with overlaps."""
     counts = np.zeros(n_pieces)
     for pieces, n in groups:
         is_piece = pieces >= 0
@@ -127,7 +127,7 @@ def _first_counts(groups: Sequence[tuple[Ints, Floats]], n_pieces: int) -> Float
 
 
 def _expected(pieces: Ints, n: Floats, probability: Floats) -> Floats:
-    """How often each piece is expected in the splits of these words."""
+    """Expected counts of each piece in the splits of these words."""
     n_words, n_letters, longest = pieces.shape
     of_pieces = np.where(pieces >= 0, probability[pieces], 0.0)
     of_pieces[:, :, 0] = np.where(pieces[:, :, 0] >= 0, of_pieces[:, :, 0], _UNKNOWN)

@@ -1,5 +1,5 @@
-"""What the layers make of a text: what each would predict (`LensState`), and what one output token owes to
-the inputs, by four methods (`AcrossState`) and as a graph (`GraphState`).
+"""How the layers process a text: the prediction of each (`LensState`), and the inputs' influence on one
+output token, by four methods (`AcrossState`) and as a graph (`GraphState`).
 
 Each asks only while somebody looks, once for each trace.
 """
@@ -42,7 +42,7 @@ LENS_SHORT: dict[LensColour, str] = {"probability": "tokens", "kl": "KL, nats"}
 
 
 class LensChanges(SignalGroup):
-    """What of it can change."""
+    """Signals of LensState."""
 
     table = Signal()
     busy = Signal()
@@ -50,7 +50,7 @@ class LensChanges(SignalGroup):
 
 
 class LensState:
-    """What each layer would say; at most one request is under way."""
+    """The prediction of each layer; at most one request at a time."""
 
     def __init__(self, session: Session, requests: Requests) -> None:
         self._session = session
@@ -62,12 +62,12 @@ class LensState:
 
     @property
     def table(self) -> LensTable | None:
-        """What each layer would say, when it is known."""
+        """The prediction of each layer, once known."""
         return self.query.answer.table if self.query.answer is not None else None
 
     @property
     def note(self) -> str:
-        """What belongs in the panel when there is no table."""
+        """Message for the panel if there is no table."""
         session = self._session
         if self.query.error:
             return self.query.error
@@ -113,7 +113,7 @@ class LensState:
 
 
 def lens_cell_text(table: LensTable, level: int, column: int, colour: LensColour) -> str:
-    """What stands in a cell: the layer's first token, or how far it is from the output."""
+    """Text of a cell: the layer's first token, or its distance from the output."""
     if colour == "kl":
         return f"{table.kl_nats[level, column]:.2f}"
     candidates = table.candidates[level][column]
@@ -121,7 +121,7 @@ def lens_cell_text(table: LensTable, level: int, column: int, colour: LensColour
 
 
 def cell_share(table: LensTable, level: int, column: int, colour: LensColour) -> float:
-    """How strongly a cell is coloured, 0…1: a probability, or nearness to the output, exp(−KL)."""
+    """Strength of a cell's colour, 0…1: a probability, or nearness to the output, exp(−KL)."""
     if colour == "kl":
         return math.exp(-float(table.kl_nats[level, column]))
     candidates = table.candidates[level][column]
@@ -144,7 +144,7 @@ def cell_sentences(table: LensTable, level: int, column: int) -> str:
 
 
 def rows_name(table: LensTable) -> str:
-    """What the rows are: the token that stands before what is told, or at its place."""
+    """Name of the rows: the token before the predicted one, or at its position."""
     return "at" if table.stack == "encoder" else "after"
 
 
@@ -182,7 +182,7 @@ class ChosenToken:
 
 
 class AcrossChanges(SignalGroup):
-    """What of it can change."""
+    """Signals of AcrossState."""
 
     rows = Signal()
     choice = Signal()
@@ -225,7 +225,7 @@ class AcrossState:
 
     @property
     def whole_at(self) -> int | None:
-        """Where the one class of the whole input stands; None for outputs at tokens."""
+        """Position of the single class of the whole input; None for outputs at tokens."""
         traced = self._session.traced_text
         if traced is None or traced.comparison.after.kind != "class":
             return None
@@ -234,13 +234,13 @@ class AcrossState:
 
     @property
     def whole_words(self) -> str:
-        """What that is a class of."""
+        """The subject of that class."""
         model = self._session.model
         return f"class of the whole {model.reads if model is not None else 'input'}"
 
     @property
     def heading(self) -> str:
-        """Which output is explained: after a token, or at its place."""
+        """The output explained: after a token, or at its position."""
         tokens, traced = self.tokens, self._session.traced_text
         if traced is None or not tokens:
             return ""
@@ -248,7 +248,7 @@ class AcrossState:
         return f"output {word} “{tokens[self.position].piece}”"
 
     def method_words(self, method: Method) -> str:
-        """What a method is, and which logit it has explained where it explains one."""
+        """Description of a method, and the logit explained if it explains one."""
         answer = self.query.answer
         explained = answer.explained if answer is not None and method == "relevance" else ""
         return METHOD_TIPS[method] + (f"\nExplained here: {explained}." if explained else "")
@@ -261,7 +261,7 @@ class AcrossState:
 
     @property
     def note(self) -> str:
-        """What belongs in the panel when there are no rows, and why methods are missing."""
+        """Message for the panel if there are no rows, and why methods are missing."""
         session = self._session
         if self.query.error:
             return self.query.error
@@ -284,7 +284,7 @@ class AcrossState:
         return "\n".join(said)
 
     def row(self, method: Method) -> InfluenceRow | None:
-        """What a method says; None while it is on its way."""
+        """Row of a method; None while pending."""
         rows = self.query.answer.rows if self.query.answer is not None else ()
         return next((row for row in rows if row.method == method), None)
 
@@ -320,7 +320,7 @@ class AcrossState:
 
     @property
     def flow_fraction(self) -> float | None:
-        """How far the flow is while it is under way; None otherwise."""
+        """Progress of the flow; None if it is not running."""
         shown = self.query.answer
         return shown.flow_done / len(shown.keys) if shown is not None and shown.flow_done else None
 
@@ -385,7 +385,7 @@ def number_words(value: float) -> str:
 
 
 def tip_words(state: AcrossState, key: int) -> str:
-    """What every method says of one input, with four digits."""
+    """Values of all methods for one input, with four digits."""
     shown = state.query.answer
     if shown is None:
         return ""
@@ -427,7 +427,7 @@ def _n_keys(traced: Traced) -> int:
 
 
 class GraphChanges(SignalGroup):
-    """What of it can change."""
+    """Signals of GraphState."""
 
     graph = Signal()
 
@@ -484,7 +484,7 @@ class GraphState:
 
 
 def node_words(graph: AttentionGraph, node: int) -> str:
-    """What a circle stands for, and the most that it reads."""
+    """Meaning of a node, and its strongest input."""
     one = graph.nodes[node]
     place = f"“{one.token.piece}” at {graph.levels[one.level]}: {100 * one.influence:.1f} % of the output"
     below = sorted((e for e in graph.edges if e.upper == node), key=lambda e: -e.weight)

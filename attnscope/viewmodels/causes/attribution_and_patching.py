@@ -1,4 +1,6 @@
-"""What made an output: parts that add up to a difference of two logits, and patching between two texts."""
+"""The causes of an output: parts that add up to a difference of two logits, and patching between two
+texts.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -36,7 +38,7 @@ PART_ORDERS: dict[str, str] = {"size": "by size", "model": "by layer"}
 
 
 class AttributingChanges(SignalGroup):
-    """What of it can change."""
+    """Signals of AttributingState."""
 
     choice = Signal()
     order = Signal()
@@ -78,7 +80,7 @@ class AttributingState:
 
     @property
     def picture(self) -> Picture | None:
-        """What the parts lie over, where the model reads a picture."""
+        """The picture beneath the parts, if the model reads one."""
         return self._query.answer.picture if self._query.answer is not None else None
 
     @property
@@ -93,7 +95,7 @@ class AttributingState:
 
     @property
     def heading(self) -> str:
-        """Which output is explained."""
+        """The output explained."""
         return self._across.heading if self._across.whole_at is None else self._across.whole_words
 
     @property
@@ -121,7 +123,7 @@ class AttributingState:
 
     @property
     def note(self) -> str:
-        """What is under way or to be done while there are no parts, or what they leave out."""
+        """Status while there are no parts, or a note on parts left out."""
         session = self._session
         if self.reason:
             return ""
@@ -144,7 +146,7 @@ class AttributingState:
 
     @property
     def sum_words(self) -> str:
-        """What all parts add up to."""
+        """Sum of all parts, in words."""
         found = self.found
         return f"{len(found.contributions)} parts: {number_text(found.total)}" if found is not None else ""
 
@@ -292,7 +294,7 @@ def patch_sentence(found: PatchMap, row: int, column: int) -> str:
 
 
 def end_of_change(first: str, second: str) -> int:
-    """Where the first exchanged word of the second text ends, in characters; 0 when none is."""
+    """End of the first exchanged word in the second text, in characters; 0 if none is."""
     same = next((k for k, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), None)
     if same is None:
         return 0
@@ -316,7 +318,7 @@ _NEW = "The text, its gates or the choices have changed. Press Patch again."
 
 
 class PatchingChanges(SignalGroup):
-    """What of it can change."""
+    """Signals of PatchingState."""
 
     choice = Signal()
     progress = Signal()
@@ -325,7 +327,7 @@ class PatchingChanges(SignalGroup):
 
 
 class Exchange:
-    """What is exchanged between the two runs: a head, or the stream of a stack. `again` asks anew."""
+    """The exchange between the two runs: a head, or the stream of a stack. `again` asks anew."""
 
     def __init__(self, session: Session, again: Callable[[], None]) -> None:
         self._session, self._again = session, again
@@ -334,7 +336,7 @@ class Exchange:
 
     @property
     def whats(self) -> tuple[What, ...]:
-        """What can be exchanged between two runs of the open model."""
+        """Parts that can be exchanged between two runs of the open model."""
         stacks = self._session.stacks
         streams: tuple[What, ...] = tuple(what for what in ("encoder", "decoder") if what in stacks)
         return ("head", *streams) if self.reads_pictures else (*streams, "head")
@@ -347,7 +349,7 @@ class Exchange:
 
     @property
     def what(self) -> What:
-        """What is exchanged: as chosen, or the first that there is."""
+        """The part exchanged: as chosen, or the first available."""
         return self._chosen if self._is_chosen and self._chosen in self.whats else self.whats[0]
 
     def choose(self, what: str) -> None:
@@ -370,18 +372,18 @@ class FoundPatches:
 
     @property
     def shown(self) -> TextsPatched | None:
-        """What the worker has answered, unless a later pass failed."""
+        """The worker's answer, unless a later pass failed."""
         return self._job.answer if self._job.phase != "failed" else None
 
     @property
     def patched(self) -> PatchMap | None:
-        """How far each exchange brings the output, when it is known."""
+        """Effect of each exchange on the output, once known."""
         shown = self.shown
         return shown.patched if shown is not None else None
 
     @property
     def statement(self) -> str:
-        """What the runs say, and which token is looked at."""
+        """The outputs of the runs, and the token examined."""
         shown = self.shown
         if shown is None:
             return ""
@@ -424,7 +426,7 @@ class FoundPatches:
 
 
 def output_words(across: AcrossState, position: int) -> str:
-    """Where an output is read, with its token: after “the”."""
+    """Position at which an output is read, with its token: after “the”."""
     word = "at" if across.heading.startswith("output at") else "after"
     tokens = across.tokens if across.whole_at is None else ()
     return f"{word} “{tokens[position].piece if position < len(tokens) else position}”"
@@ -466,7 +468,7 @@ class PatchingState:
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
-        """What could be compared instead."""
+        """Tokens available for the comparison."""
         shown = self.found.shown
         return shown.candidates if shown is not None else ()
 
@@ -489,12 +491,12 @@ class PatchingState:
 
     @property
     def change_end(self) -> int:
-        """Where the first exchanged word of the second text ends, in characters; 0 when none is."""
+        """End of the first exchanged word in the second text, in characters; 0 if none is."""
         return end_of_change(self._session.text.strip(), self.corrupt)
 
     @property
     def heading(self) -> str:
-        """Which output is read."""
+        """The output read."""
         if self._across.whole_at is not None:
             return self._across.whole_words
         if self.position < 0:
@@ -517,7 +519,7 @@ class PatchingState:
 
     @property
     def progress(self) -> str:
-        """How much is done, in words."""
+        """Progress, in words."""
         news = self.job.news
         return f"{news.n_done:,} of {news.n_total:,} patches" if news is not None and news.n_total else ""
 
@@ -528,7 +530,7 @@ class PatchingState:
 
     @property
     def note(self) -> str:
-        """What to do, what is happening or what went wrong, while there is no map."""
+        """Next step, status or error, while there is no map."""
         if self.job.error:
             return self.job.error
         if self._session.traced is None or not self._session.text.strip():
@@ -645,7 +647,7 @@ class PatchingState:
             self._outdate()
 
     def _outdate(self) -> None:
-        """What was asked holds no more."""
+        """Mark the last answer as out of date."""
         has_asked = self._has_asked
         self._is_outdated = self._is_outdated or self.found.shown is not None
         self.job.forget()

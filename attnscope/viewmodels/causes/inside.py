@@ -59,7 +59,7 @@ def step_words(
 
 
 def rest_words(inside: HeadInside) -> str:
-    """What takes weight and is not shown: the other keys, and the sink."""
+    """The weight not shown: of the other keys, and of the sink."""
     parts = []
     if inside.n_rest:
         more = plural(inside.n_rest, "more key")
@@ -70,7 +70,7 @@ def rest_words(inside: HeadInside) -> str:
 
 
 def check_words(inside: HeadInside) -> str:
-    """How far the recomputed output is from the model's own, where the numbers cannot be believed."""
+    """Distance of the recomputed output from the model's own, if the numbers cannot be trusted."""
     return "" if inside.is_exact else f"⚠ off by {max(inside.output_error, inside.row_sum_error):.0e}"
 
 
@@ -191,7 +191,7 @@ _STACKS: dict[Stack, str] = {"encoder": "encoder", "decoder": "decoder", "cross"
 
 
 class Pointed(NamedTuple):
-    """What a person points at: a key by its place in the text, and one dimension of it."""
+    """The item pointed at: a key by its index in the text, and one dimension of it."""
 
     key: int | None = None
     dimension: int | None = None
@@ -201,7 +201,7 @@ NOWHERE = Pointed()
 
 
 class InsideChanges(SignalGroup):
-    """What of it can change."""
+    """Signals of InsideState."""
 
     inside = Signal()
     query = Signal()
@@ -211,7 +211,7 @@ class InsideChanges(SignalGroup):
 
 
 def queries_of(session: Session, rows: Rows) -> tuple[Token, ...]:
-    """What the rows of the head that is looked at are called after; none without a text."""
+    """Row labels of the selected head; none without a text."""
     traced, head = session.traced_text, session.primary
     return stack_tokens(traced, head.stack, rows)[0] if traced is not None and head is not None else ()
 
@@ -267,7 +267,7 @@ class InsideState:
 
     @property
     def note(self) -> str:
-        """What belongs in the view when there are no numbers, or what they leave out."""
+        """Message for the view if there are no numbers, or a note on those omitted."""
         session = self._session
         if self.asking.error:
             return self.asking.error

@@ -94,14 +94,14 @@ def align_stacks(
 
 
 def stack_pairs(first: Traced, second: Traced) -> tuple[tuple[Stack, Stack], ...]:
-    """Which stack of A is compared with which of B: those of one name, else the first with the first."""
+    """Pairs of stacks of A and B to compare: those with the same name, else the first of each."""
     own, other = (tuple(dict.fromkeys(g.site.stack for g in traced.grids)) for traced in (first, second))
     common = tuple((stack, stack) for stack in own if stack in other)
     return common or tuple(zip(own[:1], other[:1], strict=False))
 
 
 def alignment_words(alignment: TokenAlignment, first: Sequence[Token], second: Sequence[Token]) -> str:
-    """How two texts were aligned, in words; nothing that has no partner is left out."""
+    """Alignment of two texts, in words, including tokens without a partner."""
     pairs = [(i, j) for i, j in _slots(alignment) if NO_TOKEN not in (i, j)]
     replaced = [(i, j) for i, j in pairs if first[i].piece != second[j].piece]
     only_first = [first[i].piece for i, j in _slots(alignment) if j == NO_TOKEN]
@@ -212,7 +212,7 @@ class ComparedMaps:
 
     @property
     def too_little_in_common(self) -> str:
-        """What is said instead of numbers where less than a quarter of an axis is there on both sides."""
+        """Message shown instead of numbers if the two sides share less than a quarter of an axis."""
         for axis in (self.rows, self.cols):
             pairs = zip(axis.first, axis.second, strict=True)
             n_both = sum(NO_TOKEN not in pair for pair in pairs)
@@ -334,7 +334,7 @@ KIND_WORDS: dict[OutputKind, str] = {
 
 
 def kind_words(kind: OutputKind, model: ModelInfo | None) -> str:
-    """What an output tells; of a second text what the model says that it is: a summary, a sorted row."""
+    """Kind of an output, in words; for a second text, the model's own term, such as a summary."""
     return model.writes if kind == "translation" and model is not None else KIND_WORDS[kind]
 
 
@@ -491,7 +491,7 @@ UNSURE = 0.6
 
 
 def certainty_text(comparison: Comparison) -> str:
-    """How sure the model is of what it generated as it is; empty where nobody knows."""
+    """Certainty of the model about its generated text; empty if unknown."""
     value = comparison.before.certainty
     if value is None:
         return ""
@@ -602,7 +602,7 @@ def measure_differences(
 
 
 def pair_answers(first: Traced, second: Traced, way: Way) -> tuple[PairedAnswer, ...]:
-    """What both models say, place by place.
+    """Outputs of both models, position by position.
 
     One answer of each side belongs together; several are paired as the tokens they stand at.
     """

@@ -82,7 +82,7 @@ class Side:
 
 
 def wish_of(choice: SideChoice, session: Session) -> SideWish | None:
-    """What to trace for a side; None while there is no model or no text."""
+    """The trace to request for a side; None while there is no model or no text."""
     is_open = session.model is not None and choice.model in (None, session.model.source)
     source = session.model.source if is_open and session.model else choice.model
     text = (example_for(choice, session).text or session.text) if choice.text is None else choice.text
@@ -113,7 +113,7 @@ NO_COMPANION = Companion("", "")
 
 
 def example_for(choice: SideChoice, session: Session) -> Companion:
-    """What the side that follows Explore reads as long as nothing is chosen and nothing would differ."""
+    """Default text for the side that follows Explore, if nothing is chosen and the sides would be equal."""
     model, sides = session.model, (session.compared.first, session.compared.second)
     is_changed = sides not in (_UNTOUCHED, _UNTOUCHED[::-1]) or session.gates or session.interventions
     if choice.changes != "explore" or is_changed or model is None or model.reads != "text":
@@ -129,7 +129,7 @@ _WORD = re.compile(r"<[^<>]*>|\[[A-Z]+\]|(\w+)")
 
 @lru_cache(maxsize=32)
 def companion(text: str, samples: tuple[Sample, ...]) -> Companion:
-    """What a text is to be compared with while nothing else is chosen.
+    """Default text for a comparison with a text.
 
     A sample's pair, or the sample most like it. For a text of one's own the sample that differs in one word,
     or itself with two neighbouring words exchanged, else some sample.
@@ -174,7 +174,7 @@ def changes_of(choice: SideChoice, session: Session) -> tuple[Gates, Interventio
 
 
 def missing_head(head: HeadRef, heads: Mapping[Which, HeadRef], sides: Mapping[Which, Side]) -> str:
-    """Which side lacks the head that is looked at, in words; `heads` is it as each side names it."""
+    """Note on the side without the selected head; `heads` names the head for each side."""
     lacking = [which for which, named in heads.items() if not sides[which].has(named)]
     if not lacking:
         return ""
@@ -183,7 +183,7 @@ def missing_head(head: HeadRef, heads: Mapping[Which, HeadRef], sides: Mapping[W
 
 
 def side_words(side: Side, other: Side, which: Which) -> str:
-    """What a side is, naming only what tells it from the other one."""
+    """Description of a side: only what distinguishes it from the other."""
     wish, against = side.shown, other.shown
     if wish is None:
         return which
@@ -200,7 +200,7 @@ def side_words(side: Side, other: Side, which: Which) -> str:
 
 
 def keep_now(session: Session) -> Kept | None:
-    """What Explore shows now, to be compared later; None without a model or a text."""
+    """The current view of Explore, to be compared later; None without a model or a text."""
     if session.model is None or not session.text.strip():
         return None
     return Kept(
@@ -217,7 +217,7 @@ HeadOf = Callable[[Which], HeadRef | None]
 
 
 class CompareChanges(SignalGroup):
-    """What of a comparison can change."""
+    """Signals of CompareState."""
 
     sides = Signal()
     kept = Signal()
@@ -267,15 +267,15 @@ class SideTraces:
 
     @property
     def progress(self) -> str:
-        """What is being done, in words."""
+        """Progress, in words."""
         return next((side.progress for side in self.sides.values() if side.progress), "")
 
     def wish(self, which: Which) -> SideWish | None:
-        """What a side is to be now; None while there is no model or no text."""
+        """The trace to request for a side; None while there is no model or no text."""
         return wish_of(self.sides[which].choice, self._session)
 
     def name(self, which: Which) -> str:
-        """What a side is, naming only what tells it from the other one."""
+        """Name of a side: only what distinguishes it from the other."""
         other: Which = "B" if which == "A" else "A"
         words = side_words(self.sides[which], self.sides[other], which)
         return f"{which} · {words}" if words and words != which else which
@@ -388,7 +388,7 @@ class SideTraces:
         return False
 
     def _take(self, side: Side, reply: Traced | Failed) -> None:
-        """What was asked for one side, or that it failed."""
+        """Accept a trace requested for one side, or its failure."""
         wish = side.wish
         if isinstance(reply, Failed):
             side.forget()

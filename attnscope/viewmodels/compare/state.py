@@ -81,7 +81,7 @@ class Differences:
 
     @property
     def _key(self) -> object:
-        """What an alignment depends on."""
+        """Key of an alignment."""
         return self._traces.numbers, self._session.compared.way, self._session.aspect.rows
 
     def forget(self) -> None:
@@ -150,7 +150,7 @@ class Choosing:
         self._choose(which, replace(choice, text=text, target=target), group=f"compare target {which}")
 
     def choose_changes(self, which: Which, changes: Changes, kept: Kept | None = None) -> None:
-        """Which gates and interventions a side has."""
+        """Choose the gates and interventions of a side."""
         self._choose(which, replace(self.choices.side(which), changes=changes, kept=kept))
 
     def keep(self, which: Which) -> Kept | None:
@@ -241,7 +241,7 @@ class CompareState:
 
     @property
     def alignment_words(self) -> str:
-        """How the tokens of the head's stack were aligned, in words."""
+        """Alignment of the tokens of the head's stack, in words."""
         aligned, first, second = self.aligned, self.sides["A"].traced, self.sides["B"].traced
         if aligned is None or first is None or second is None or not self.differences.is_aligned:
             return ""
@@ -351,7 +351,7 @@ class CompareState:
         self.differences.forget()
 
     def _take_choices(self) -> None:
-        """What is chosen has changed, here or by undo: ask for what is missing."""
+        """React to a new choice, made here or by undo: request what is missing."""
         choices = self.choosing.choices
         self.kept = tuple(dict.fromkeys((*choices.kept, *self.kept)))[:_N_KEPT]
         second_head = self.head_of("B")

@@ -1,4 +1,4 @@
-"""What marks maps of heads: gold links on the cross-attention, and a number that frames each thumbnail."""
+"""Marks on maps of heads: gold links on the cross-attention, and a number that frames each thumbnail."""
 
 import math
 from dataclasses import dataclass
@@ -34,13 +34,13 @@ ROWS: dict[AlignmentRows, str] = {
 
 
 class AligningChanges(SignalGroup):
-    """What of it can change."""
+    """Signals of AligningState."""
 
     alignment = Signal()
 
 
 class AligningState:
-    """What is known of gold links; at most one request is under way."""
+    """Alignment with gold links; at most one request at a time."""
 
     def __init__(self, session: Session, requests: Requests) -> None:
         self._session = session
@@ -150,7 +150,7 @@ class AligningState:
             self.changed.alignment.emit()
 
     def choose_rows(self, rows: str) -> None:
-        """Which row stands for a word."""
+        """Choose the row that stands for a word."""
         for known in ROWS:
             if known == rows and known != self.rows:
                 self.rows = known
@@ -240,7 +240,7 @@ class TintChoice:
 
 
 class TintChanges(SignalGroup):
-    """What of it can change."""
+    """Signals of TintState."""
 
     tint = Signal()
 
@@ -287,7 +287,7 @@ class TintState:
 
     @property
     def choice(self) -> TintChoice | None:
-        """What is chosen, while it can be shown."""
+        """The choice, if it can be shown."""
         return next((choice for choice in self.choices if choice.key == self.key), None)
 
     @property
@@ -297,7 +297,7 @@ class TintState:
         return min(0.0, *known) if known else 0.0, max(known, default=1.0)
 
     def share(self, head: HeadRef) -> float | None:
-        """How strong the frame of a head is, 0…1; None without a number."""
+        """Strength of a head's frame, 0…1; None without a number."""
         value, (low, high) = self.values.get(head, math.nan), self.ends
         if not math.isfinite(value):
             return None

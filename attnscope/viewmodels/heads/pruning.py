@@ -51,7 +51,7 @@ class CurveGroup:
 
     @property
     def name(self) -> str:
-        """What stands at the line."""
+        """Label of the line."""
         name = RANKING_NAMES[self.ranking]
         return name if len(self.curves) == 1 else f"{name}, mean of {len(self.curves)}"
 
@@ -109,7 +109,7 @@ METRIC_NAMES: dict[MetricName, str] = {
 
 
 class CurvesChanges(SignalGroup):
-    """What of it can change."""
+    """Signals of CurvesState."""
 
     choice = Signal()
     progress = Signal()
@@ -156,7 +156,7 @@ class CurvesState:
 
     @property
     def texts(self) -> str:
-        """What the texts of a pass that is done were; empty before."""
+        """Description of a finished pass's texts; empty before."""
         answer = self.job.answer
         return answer.texts if answer is not None and self.job.phase == "done" else ""
 
@@ -195,7 +195,7 @@ class CurvesState:
 
     @property
     def progress(self) -> str:
-        """What is being done and how long the rest will take."""
+        """Current step and time left, in words."""
         news = self.job.news
         if not self.job.is_running:
             return ""
@@ -336,7 +336,7 @@ class CurvesState:
 
 
 def pruning_label(found: PointRef) -> str:
-    """What loading a point is called in the history."""
+    """Name of loading a point, in the history."""
     n = found.point.n_removed
     if n == 0:
         return "pruning: every head on"
@@ -357,7 +357,7 @@ class PruningRow:
 
 
 class PruningChanges(SignalGroup):
-    """What of it can change."""
+    """Signals of PruningState."""
 
     pruning = Signal()
 
@@ -470,7 +470,7 @@ def removed_by_site(gates: Gates) -> tuple[tuple[str, str], ...]:
 
 
 def folded_sentence(gates: Gates) -> str:
-    """What happens to heads that are partly on; empty when there are none."""
+    """Explanation for heads that are partly on; empty if there are none."""
     n_folded = sum(0.0 < value < 1.0 for _, value in gates.values)
     if not n_folded:
         return ""
@@ -505,7 +505,7 @@ def waiting_rows() -> tuple[PruningRow, ...]:
 
 
 def speed_words(speed: SpeedChange) -> str:
-    """How the times relate, with the quartiles; nothing is claimed where those lie on both sides of 1."""
+    """Ratio of the times, with quartiles; claims nothing if those lie on both sides of 1."""
     spread = f"{speed.ratio_low:.2f} to {speed.ratio_high:.2f}"
     if not speed.is_certain:
         return f"{spread} × as fast: not certain"
@@ -542,7 +542,7 @@ def _percent(before: int, after: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What the dialog says below its table."""
+    """The dialog's text below its table."""
 
     title: str
     details: str = ""
@@ -550,12 +550,12 @@ class Outcome:
 
 
 def removed_title(gates: Gates, name: str) -> str:
-    """How many heads go from which model."""
+    """Number of heads removed, and the model."""
     return f"Remove {plural(len(gates.off()), 'head')} from {name}"
 
 
 def outcome_words(state: PruningState) -> Outcome:
-    """How the attempt stands: working, proved, saved or failed."""
+    """Status of the attempt: running, checked, saved or failed."""
     report = state.report
     if state.step == "failed":
         return Outcome(title=state.message, is_error=True)

@@ -146,7 +146,7 @@ _N_PASSES = 200  # the model's own texts, and random ones
 
 
 class HeadsChanges(SignalGroup):
-    """What of it can change."""
+    """Signals of HeadsState."""
 
     choice = Signal()
     progress = Signal()
@@ -222,7 +222,7 @@ class MeasuredTexts:
 
 
 class TableOrder:
-    """Which heads and measures of the table are shown, in which order."""
+    """Heads and measures of the table, in order."""
 
     def __init__(self, state: "HeadsState") -> None:
         self._state = state
@@ -327,7 +327,7 @@ class HeadsState:
 
     @property
     def phase(self) -> Phase:
-        """How far the pass is; one that nobody sees counts when it is done."""
+        """Phase of the pass; a hidden one counts once it is done."""
         return "done" if self.job.phase == "empty" and self._idle.phase == "done" else self.job.phase
 
     @property
@@ -342,7 +342,7 @@ class HeadsState:
 
     @property
     def progress(self) -> str:
-        """How far the pass is, in words."""
+        """Progress of the pass, in words."""
         news = self.job.news
         if news is None:
             return ""
@@ -350,7 +350,7 @@ class HeadsState:
 
     @property
     def statement(self) -> str:
-        """What the numbers of the table are of."""
+        """Basis of the table's numbers."""
         parts = []
         measured = self.measured
         if measured is not UNMEASURED:
@@ -362,7 +362,7 @@ class HeadsState:
         return "; ".join(parts)
 
     def role(self, row: int) -> str:
-        """What the head of a row does, in a word or two."""
+        """Role of a row's head, in a word or two."""
         card = self.cards[row]
         return role_words(card, self.table.heaviest_offset(card.head), self._session.sites)
 

@@ -44,7 +44,7 @@ N_PAIRS, N_NEAREST, _N_PASSES = 200, 5, 20
 
 
 class AlikeChanges(SignalGroup):
-    """What of it can change."""
+    """Signals of AlikeState."""
 
     choice = Signal()
     progress = Signal()
@@ -53,7 +53,7 @@ class AlikeChanges(SignalGroup):
 
 
 class AlikeState:
-    """How alike the heads of one stack attend; at most one pass is under way."""
+    """Similarity of the heads of one stack; at most one pass at a time."""
 
     def __init__(self, session: Session, requests: Requests) -> None:
         self.session = session
@@ -91,13 +91,13 @@ class AlikeState:
 
     @property
     def progress(self) -> str:
-        """How far the pass is, in words."""
+        """Progress of the pass, in words."""
         news = self.job.news
         return f"{news.n_done:,} of {news.n_total:,} texts" if news is not None else ""
 
     @property
     def found(self) -> HeadPairs | None:
-        """How alike the heads are, when it is known."""
+        """Similarity of the heads, once known."""
         return self.job.answer.pairs if self.job.answer is not None else None
 
     @property
@@ -107,7 +107,7 @@ class AlikeState:
 
     @property
     def statement(self) -> str:
-        """What the list is of."""
+        """Basis of the list."""
         if self.job.answer is None:
             return ""
         found, texts = self.job.answer.pairs, self.job.answer.texts
@@ -205,7 +205,7 @@ ENERGY_SHARE = 0.9
 
 
 class WeightsChanges(SignalGroup):
-    """What of it can change."""
+    """Signals of WeightsState."""
 
     head = Signal()
     found = Signal()
@@ -240,7 +240,7 @@ class WeightsState:
 
     @property
     def found(self) -> HeadWeightsFound | None:
-        """What is known of the head; None while that is nothing."""
+        """Results for the head; None while there are none."""
         head, partly = self.head, self.job.answer
         if head in self._known:
             return self._known[head]
@@ -253,7 +253,7 @@ class WeightsState:
 
     @property
     def progress(self) -> str:
-        """How far the pass is, in words."""
+        """Progress of the pass, in words."""
         news = self.job.news
         if not self.job.is_running:
             return ""
@@ -263,7 +263,7 @@ class WeightsState:
 
     @property
     def stage(self) -> Placeholder | None:
-        """What stands in the place of the pictures; None when there are some."""
+        """Placeholder for the pictures; None if there are some."""
         found, head = self.found, self.head
         if self.model is None or head is None:
             return Placeholder(
@@ -307,7 +307,7 @@ class WeightsState:
         return readable_first(circuit.largest if self.end == "strongest" else circuit.smallest)
 
     def note(self, kind: CircuitKind) -> str:
-        """What is said of one product: its sameness, or why there are no pairs."""
+        """Note on one product: its sameness, or why there are no pairs."""
         part = self._part(kind)
         if part is None:
             return ""
@@ -318,7 +318,7 @@ class WeightsState:
         return "Not computed." if self.job.phase == "stopped" else "Multiplying…"
 
     def statement(self) -> str:
-        """What the singular values say of the layer, in one line."""
+        """Summary of the layer's singular values, in one line."""
         said = []
         for kind in ("qk", "ov"):
             part = self._part(kind)
@@ -413,7 +413,7 @@ def readable_first(pairs: tuple[TokenPair, ...]) -> tuple[TokenPair, ...]:
 
 
 def n_dimensions(energy: NDArray[np.float64], share: float = ENERGY_SHARE) -> int:
-    """How many of the largest singular values hold `share` of Σσ²; `energy` are their shares, summed up.
+    """Number of largest singular values that hold `share` of Σσ²; `energy` are their cumulative shares.
 
     None do of a head whose weights are all 0.
     """

@@ -1,1 +1,1 @@
-"""What the window knows of labs: what is set, what the worker was asked. No Qt, no torch."""
+"""State of the labs in the window: settings and questions to the worker. No Qt, no torch."""

@@ -1,4 +1,4 @@
-"""What is set in a lab, undone and made again; and the experiments that the worker does for labs, asked once
+"""The settings of labs, with undo and redo; and the experiments that the worker runs for labs, requested once
 each and kept.
 """
 
@@ -117,7 +117,7 @@ class LabControls(Generic[T]):
 
 
 class UnkeptControls(LabControls[T]):
-    """Those of a lab of which files keep nothing."""
+    """Settings of a lab that are not saved in files."""
 
     def __init__(self, example: T, get: Callable[[], T], take: Callable[[T], None]) -> None:
         super().__init__(example, get, take, allows=lambda _: False)
@@ -175,7 +175,7 @@ class _Pending:
 
 
 class ExperimentsChanges(SignalGroup):
-    """What of the experiments can change."""
+    """Signals of ExperimentsState."""
 
     answers = Signal()
     model = Signal()
@@ -215,7 +215,7 @@ class ExperimentsState:
 
     @cached_property
     def _kept(self) -> Mapping[Question, Finding]:
-        """What came with the program, read when it is first asked for."""
+        """Findings that came with the program, read on first use."""
         return self._read_kept()
 
     def open_model(self) -> OpenModel | None:
@@ -236,7 +236,7 @@ class ExperimentsState:
         )
 
     def answer(self, question: Question) -> ExperimentAnswer:
-        """What is known of a question now; an earlier finding of its kind stands in until its own comes."""
+        """Answer known so far; an earlier finding of its kind stands in until its own arrives."""
         if question in self._known:
             return ExperimentAnswer(finding=self._known[question], is_exact=True)
         if question in self._kept:

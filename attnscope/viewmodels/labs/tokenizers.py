@@ -59,7 +59,7 @@ _NOT_SPLIT = SplitReplay(kind="merges", tokenizer="", vocab_size=0, text="", sta
 
 
 class MergesChanges(SignalGroup):
-    """What of the lab can change."""
+    """Signals of the lab on merges."""
 
     choice = Signal()
     replay = Signal()
@@ -147,7 +147,7 @@ class MergesState:
 
     @property
     def marked(self) -> frozenset[int]:
-        """Which of `tokens` the present step made."""
+        """The `tokens` made by the current step."""
         present = self.present
         if present is None:
             return frozenset()
@@ -245,7 +245,7 @@ def _could_be_set(wish: ReplaySplits) -> bool:
 
 
 def _whole_sentence(replay: SplitReplay) -> str:
-    """What the tokenizer is, and what becomes of the first word; empty where there are no merges."""
+    """Description of the tokenizer, and the first word's tokens; empty if there are no merges."""
     if replay.kind != "merges" or not replay.last:
         return ""
     pieces = replay.last[0].pieces
@@ -307,7 +307,7 @@ COLUMNS: tuple[tuple[str, str], ...] = (
 
 
 class TokenizersChanges(SignalGroup):
-    """What of the lab can change."""
+    """Signals of the lab on tokenizers."""
 
     choice = Signal()
     rows = Signal()
@@ -359,7 +359,7 @@ class TokenizersState:
 
     @property
     def news(self) -> TokenizersNews:
-        """What is known so far."""
+        """Results so far."""
         return self.job.answer or TokenizersNews(number=0, what="Beginning")
 
     @property
@@ -382,7 +382,7 @@ class TokenizersState:
 
     @property
     def sentence(self) -> str:
-        """What to see, or what is being done."""
+        """The point to notice, or the progress."""
         if self.error:
             return self.error
         if self.is_working:
@@ -455,7 +455,7 @@ _NOTHING = np.zeros(0, np.int32)
 
 
 class VocabularyChanges(SignalGroup):
-    """What of the browser can change."""
+    """Signals of the vocabulary browser."""
 
     table = Signal()
     choice = Signal()
@@ -557,7 +557,7 @@ class VocabularyState:
 
     @property
     def progress(self) -> float | None:
-        """How much of the vocabulary is read; None where that is not known."""
+        """Share of the vocabulary read; None if unknown."""
         return self._table.fraction
 
     @property
@@ -567,7 +567,7 @@ class VocabularyState:
 
     @property
     def detail(self) -> PieceDetail | None:
-        """What is known of the piece that is looked at."""
+        """Details of the selected piece."""
         return self._piece.answer.detail if self._piece.answer is not None else None
 
     @property
@@ -577,7 +577,7 @@ class VocabularyState:
 
     @property
     def unknown_id(self) -> int | None:
-        """What unknown letters become, where the vocabulary has something for them."""
+        """Id for unknown letters, if the vocabulary has one."""
         return self._spelled.answer.unknown_id if self._spelled.answer is not None else None
 
     @property
@@ -596,7 +596,7 @@ class VocabularyState:
 
     @property
     def count_sentence(self) -> str:
-        """How many pieces are shown, or why none are."""
+        """Number of pieces shown, or why there are none."""
         if self.error:
             return self.error
         if self.table is None:
@@ -618,7 +618,7 @@ class VocabularyState:
         return f"{plural(len(tokens), 'token')}{unknown} · ids {ids}"
 
     def kind_counts(self) -> tuple[int, ...]:
-        """How many pieces are of each kind, in the order of PIECE_KINDS."""
+        """Number of pieces of each kind, in the order of PIECE_KINDS."""
         if self.table is None:
             return ()
         return tuple(int(n) for n in np.bincount(self.table.kinds, minlength=5))

@@ -139,7 +139,7 @@ def blended_heads(
 
 
 def blend_name(aspect: Aspect, heads: tuple[HeadRef, ...]) -> str:
-    """What a blended map is called, for instance `mean of 8 heads of layer 1`."""
+    """Name of a blended map, for instance `mean of 8 heads of layer 1`."""
     how = {"mean": "mean", "max": "largest", "sum": "sum"}[aspect.blend]
     if aspect.over == "stack":
         return f"{how} of all {len(heads)} heads"
@@ -270,7 +270,7 @@ class Reduced:
 
 
 def hidden_keys(keys: tuple[Token, ...], hidden: Hidden) -> NDArray[np.bool_]:
-    """Which keys are left out, [n_keys]."""
+    """Keys left out, [n_keys]."""
     is_special: NDArray[np.bool_] = np.array([token.is_mark for token in keys], dtype=bool)
     is_first: NDArray[np.bool_] = np.array([i == 0 for i in range(len(keys))], dtype=bool)
     match hidden:
@@ -309,7 +309,7 @@ def without_keys(
 
 
 def removed_note(removed: float, hidden: Hidden, *, is_renormalised: bool) -> str:
-    """What was taken away, in words: `without the first token: 62 % of the weight`."""
+    """Note on the keys removed: `without the first token: 62 % of the weight`."""
     what = {"first": "first token", "special": "special tokens", "both": "first and special tokens"}
     share = share_words(removed)
     end = " · rows sum to 1 again" if is_renormalised else ""
@@ -332,7 +332,7 @@ def segments_of(tokens: tuple[Token, ...]) -> NDArray[np.bool_] | None:
 def block_parts(
     queries: tuple[Token, ...], keys: tuple[Token, ...], block: Block
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
-    """Which queries are in a block, and which keys are not; None where the whole map is shown."""
+    """Queries in a block, and keys not in it; None if the whole map is shown."""
     if block == "all":
         return None
     rows, columns = segments_of(queries), segments_of(keys)
@@ -360,7 +360,7 @@ def without_the_rest(
 
 
 def block_note(removed: float, block: Block, hidden_words: str, *, is_renormalised: bool) -> str:
-    """What was taken away, in words: `A → B only, without special tokens: 62 % of A's weight not shown`."""
+    """Note on the part removed: `A → B only, without special tokens: 62 % of A's weight not shown`."""
     share = share_words(removed)
     also = f", {hidden_words}" if hidden_words else ""
     end = " · rows sum to 1 again" if is_renormalised else ""
@@ -388,7 +388,7 @@ def long_map_of(traced: Traced | None, head: HeadRef | None, rows: Rows = "read"
 def stack_tokens(
     traced: Traced, stack: Stack, rows: Rows = "read"
 ) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
-    """What the rows of a stack are called after, and its keys; the text for a stack it does not have."""
+    """Tokens of a stack's rows and keys; the text for a stack it does not have."""
     site = next((grid.site for grid in traced.grids if grid.site.stack == stack), None)
     if site is None:
         tokens = tokens_on("source", traced.source, traced.target)
@@ -473,7 +473,7 @@ def exact_grid(
 
 
 def _note(aspect: Aspect, shown: HeadMap, removed: float) -> str:
-    """What was taken from a map, in words; empty when nothing was."""
+    """Note on the part removed from a map; empty if none was."""
     is_hidden = bool(hidden_keys(shown.keys, aspect.hidden).any())
     if block_parts(shown.queries, shown.keys, aspect.block) is not None:
         words = HIDDEN[aspect.hidden] if is_hidden else ""

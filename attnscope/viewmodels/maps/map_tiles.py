@@ -1,4 +1,4 @@
-"""What is seen of one long map: the window on it, the tiles that are there, the cell under the cursor."""
+"""The visible part of one long map: the window on it, the tiles loaded, the cell under the cursor."""
 
 import math
 from collections.abc import Callable
@@ -71,7 +71,7 @@ class MapWindow:
 
     @property
     def offset_px(self) -> tuple[float, float]:
-        """Where the map begins within the area: at its corner, where the rulers are."""
+        """Offset of the map within the area: at its corner, where the rulers are."""
         return 0.0, 0.0
 
     @property
@@ -95,7 +95,7 @@ class MapWindow:
         return 1 if cells_per_px <= 1.0 else 2 ** math.ceil(math.log2(cells_per_px) - 1e-9)
 
     def place(self, query: float, key: float) -> tuple[float, float]:
-        """Where a corner of a cell lies in the area, in pixels (x, y)."""
+        """Corner of a cell within the area, in pixels (x, y)."""
         (step_x, step_y), (left, top) = self.step, self.offset_px
         return left + (key - self.x) * step_x, top + (query - self.y) * step_y
 
@@ -353,7 +353,7 @@ OVERVIEW_PX = 512
 
 
 class MapChanges(SignalGroup):
-    """What of the view of a long map can change."""
+    """Signals of the view of a long map."""
 
     map = Signal()
     window = Signal()

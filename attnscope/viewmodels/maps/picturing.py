@@ -17,14 +17,14 @@ from attnscope.viewmodels.training.watch import WatchState
 
 
 class PictureChanges(SignalGroup):
-    """What of the picture view can change."""
+    """Signals of the picture view."""
 
     picture = Signal()
     query = Signal()
 
 
 class ShowsPicture(Protocol):
-    """What the picture view shows, and where it reports a chosen query."""
+    """Provides the picture view's content, and receives the chosen query."""
 
     changed: PictureChanges
 
@@ -40,7 +40,7 @@ class ShowsPicture(Protocol):
 
     @property
     def note(self) -> str:
-        """What belongs in the place of the picture when there is none."""
+        """Message in place of the picture if there is none."""
         ...
 
     def watch(self, is_watched: bool) -> None:
@@ -119,7 +119,7 @@ class PictureState(_ChosenPatch):
 
     @property
     def picture(self) -> Picture | None:
-        """What the model sees, when it is known."""
+        """The picture as the model sees it, once known."""
         return self._asking.answer.picture if self._asking.answer is not None else None
 
     @property
@@ -138,7 +138,7 @@ class PictureState(_ChosenPatch):
 
     @property
     def note(self) -> str:
-        """What belongs in the place of the picture when there is none."""
+        """Message in place of the picture if there is none."""
         if self._asking.error:
             return self._asking.error
         if not self.is_offered:

@@ -1,4 +1,4 @@
-"""What is open and shown, with its history and its files."""
+"""The open model and text, the view, the history and the files."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What the person does: gates turned, edges knocked out, patterns replaced; and the undo and redo of all."""
+"""The user's changes: gates, removed edges, replaced patterns; and undo and redo of all."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -114,13 +114,13 @@ class Kept:
 
     @property
     def label(self) -> str:
-        """What it is, in a few words."""
+        """Description, in a few words."""
         return changes_words(self.gates, self.interventions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideChoice:
-    """What a side is to be. `model` None is the open one; `text` None the text in Explore, with its target.
+    """The choice for a side. `model` None is the open one; `text` None the text in Explore, with its target.
 
     With a text of its own, `target` None lets the model write its own.
     """
@@ -152,7 +152,7 @@ class Comparing:
 
     @property
     def kept(self) -> tuple[Kept, ...]:
-        """What was kept and is one of the sides now."""
+        """The kept view that is now one of the sides."""
         return tuple(c.kept for c in (self.first, self.second) if c.changes == "kept" and c.kept is not None)
 
     @property
@@ -226,7 +226,7 @@ def _listed(names: list[str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What undo brings back."""
+    """The state restored by undo."""
 
     gates: Gates = NO_GATES
     selection: tuple[HeadRef, ...] = ()
@@ -238,7 +238,7 @@ class Setting:
 
 
 class Settled(Protocol):
-    """What has everything of a setting: a session."""
+    """An object with all attributes of a setting: a session."""
 
     gates: Gates
     selection: tuple[HeadRef, ...]
@@ -342,7 +342,7 @@ class History:
 
     @property
     def n_done(self) -> int:
-        """How many of the labels are done; the rest is undone."""
+        """Number of labels that are done; the rest is undone."""
         return len(self._done)
 
     @property
@@ -357,12 +357,12 @@ class History:
 
     @property
     def undo_label(self) -> str:
-        """What undo would take back, or an empty text."""
+        """Label of the step that undo would take back; empty if none."""
         return self._done[-1].label if self._done else ""
 
     @property
     def redo_label(self) -> str:
-        """What redo would do again, or an empty text."""
+        """Label of the step that redo would repeat; empty if none."""
         return self._undone[-1].label if self._undone else ""
 
 
@@ -465,14 +465,14 @@ def without(interventions: Interventions, change: Intervention) -> Interventions
 
 
 def of_head(interventions: Interventions, head: HeadRef) -> Interventions:
-    """What is done to one head; a drawn mask is of every head of its stack."""
+    """Changes to one head; a drawn mask belongs to every head of its stack."""
     return tuple(
         change for change in interventions if change.head == head and not isinstance(change, UseMask)
     )
 
 
 def of_single_heads(interventions: Interventions) -> Interventions:
-    """What is done to single heads: everything but a drawn mask."""
+    """Changes to single heads: all but a drawn mask."""
     return tuple(change for change in interventions if not isinstance(change, UseMask))
 
 
@@ -486,7 +486,7 @@ def knocked_out(interventions: Interventions, head: HeadRef) -> frozenset[tuple[
 
 
 def label_of(before: Interventions, after: Interventions) -> str:
-    """What a step from one list to the other is called."""
+    """Label of the step from one list to the other."""
     added = [change for change in after if change not in before]
     if added:
         return added[-1].sentence
@@ -497,7 +497,7 @@ def label_of(before: Interventions, after: Interventions) -> str:
 
 
 def changes_counted(interventions: Interventions) -> str:
-    """How many changes there are, in words; empty for none."""
+    """Number of changes, in words; empty for none."""
     n = len(of_single_heads(interventions))
     heads = [plural(n, "head change")] if n else []
     masks = ["a drawn mask"] if n < len(interventions) else []
@@ -517,7 +517,9 @@ def in_words(change: Intervention, traced: Traced | None, rows: Rows = "read") -
 
 
 def fitting(interventions: Interventions, sites: tuple[Site, ...], *, is_same_text: bool) -> Interventions:
-    """What can stay for another model or text: heads that exist, and places only in the same text."""
+    """Changes that still apply to another model or text: heads that exist, and positions only in the same
+    text.
+    """
     if not interventions:
         return ()
     heads = {head for site in sites for head in site.heads}

@@ -35,7 +35,7 @@ _Simple = bool | int | float | Annotated[str, AtMost(1_000)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookSaved:
-    """How things were shown, as names that are checked again.
+    """How things were shown, as names that are checked on reading.
 
     `lab_values` are what is set in the lab, `step` and `query` what is looked at inside a head.
     """
@@ -66,7 +66,9 @@ class KeptView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedSession:
-    """What a session file holds. `sha256` is of the model's weights; `warning` what was not understood."""
+    """Content of a session file. `sha256` is of the model's weights; `warning` names what was not
+    understood.
+    """
 
     source: Annotated[Source, At("model.source")] = ""
     model: Annotated[str, At("model.name")] = ""
@@ -79,7 +81,7 @@ class SavedSession:
 
 
 def _codec(folder: Path | None) -> Codec:
-    """How sessions are written; models under `folder` by their path from there."""
+    """Codec of sessions; models under `folder` are written by their path from there."""
     return Codec(
         forms={
             **HEAD_FORMS,
@@ -208,7 +210,7 @@ _TABS = {"Alike": "Similar heads", "Inside": "Gradients and updates"}
 
 
 class KeptChanges(SignalGroup):
-    """What of the kept views can change."""
+    """Signals of the kept views."""
 
     views = Signal()
     at = Signal()
@@ -243,14 +245,14 @@ class KeptViews:
 
     @property
     def place(self) -> str:
-        """Which view is shown, in words; empty while none is."""
+        """The current view in words; empty if there is none."""
         if self.at is None:
             return ""
         return f"view {self.at + 1} of {len(self.views)}: {self.views[self.at].name}"
 
     @property
     def note(self) -> str:
-        """What is noted on the view that is shown."""
+        """Note on the current view."""
         return "" if self.at is None else self.views[self.at].note
 
     @property

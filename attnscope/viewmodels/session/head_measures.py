@@ -131,12 +131,12 @@ def leaves_out_end(keys: Sequence[Token]) -> bool:
 
 
 def _noun(keys: Sequence[Token]) -> str:
-    """What a column is: a token, or what the key is named after that is none."""
+    """Noun for a column: a token, or the key's own name if it is not one."""
     return keys[0].piece.partition(" ")[0] if keys and keys[0].id < 0 else "token"
 
 
 def describe_head(traced: Traced | None, sites: Iterable[Site], head: HeadRef) -> str:
-    """What a head does on the text of a trace, in one line; empty where it was not measured."""
+    """Summary of a head's measures on a trace's text, in one line; empty if it was not measured."""
     own = find_measures(traced.measures if traced else (), head)
     site = next((site for site in sites if head in site.heads), None)
     if own is None or traced is None:
@@ -147,7 +147,7 @@ def describe_head(traced: Traced | None, sites: Iterable[Site], head: HeadRef) -
 
 
 def resting_words(grid: SiteGrid, head: HeadRef, keys: Sequence[Token]) -> str:
-    """How many rows give more than half of their weight to one key, and how many of them to an end token.
+    """Number of rows with more than half of their weight on one key, and of those, on an end token.
 
     For instance `4 of 5 rows rest on one token each, 1 on </s>`; empty where fewer than half of the rows
     do, or the thumbnails do not hold every cell.
@@ -174,7 +174,8 @@ def resting_words(grid: SiteGrid, head: HeadRef, keys: Sequence[Token]) -> str:
 
 
 def describe(measures: HeadMeasures, keys: Sequence[Token] = (), resting: str = "") -> str:
-    """What the head does on this text, in one line; `keys` tell whether an end token was left out.
+    """Summary of the head's measures on this text, in one line; `keys` tell whether an end token was left
+    out.
 
     `resting` are the words on rows that rest on one key, where they were counted.
     """
@@ -391,7 +392,7 @@ def with_alignment(table: HeadTable, alignment: AlignmentTable | None) -> HeadTa
 
 
 def statement_of(alignment: AlignmentTable) -> str:
-    """What the column is of, and the best head and layer mean, in one line."""
+    """Basis of the column, and the best head and layer mean, in one line."""
     n_heads = len(alignment.heads)
     parts = [
         f"alignment over {plural(alignment.n_texts, 'pair')} with gold links, rows {alignment.rows} a word"

@@ -73,7 +73,7 @@ def preset_cells(preset: Preset, tokens: Sequence[Token], window: int = 2) -> Ce
 
 
 def preset_name(preset: Preset, window: int) -> str:
-    """How a mask from a preset is called in lists and captions."""
+    """Name of a mask from a preset, in lists and captions."""
     name = PRESETS[preset][0].lower()
     return f"{name} {window}" if preset == "window" else name
 
@@ -129,7 +129,7 @@ _UNKNOWN: Cells = np.zeros((0, 0), dtype=np.bool_)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskedCells:
-    """Which token may see which, bool [n_tokens, n_tokens], in words; `name` is that of a mask in use."""
+    """Allowed pairs of tokens, bool [n_tokens, n_tokens], in words; `name` is that of a mask in use."""
 
     cells: Cells
     tokens: tuple[Token, ...]
@@ -143,7 +143,7 @@ class MaskedCells:
 
     @property
     def count_sentence(self) -> str:
-        """How many cells are allowed, of how many that may be."""
+        """Number of cells allowed, of all that can be."""
         cells = self.cells
         n = len(cells)
         seen = np.tril(cells) if self.is_causal else cells
@@ -153,7 +153,7 @@ class MaskedCells:
 
     @property
     def blind_sentence(self) -> str:
-        """Which tokens see nothing, and what that means; empty when every one sees something."""
+        """Note on tokens that see nothing, and its meaning; empty if there are none."""
         blind, tokens = self.blind, self.tokens
         if not blind:
             return ""
@@ -315,7 +315,7 @@ def _between(first: Cell, last: Cell) -> list[Cell]:
 
 
 class MaskState:
-    """What the mask editor shows and wants: painted with the `brush`, taken from a preset or from `edges`."""
+    """State of the mask editor: painted with the `brush`, or taken from a preset or from `edges`."""
 
     changed = Signal()
 
@@ -385,7 +385,7 @@ class MaskState:
 
     @property
     def name(self) -> str:
-        """That of the mask in use; empty for the model's own."""
+        """Name of the mask in use; empty for the model's own."""
         mask = self.mask
         return mask.name if mask is not None else ""
 
@@ -410,7 +410,7 @@ class MaskState:
 
     @property
     def effect_sentence(self) -> str:
-        """What the mask does to the output, before against after; empty without a mask or while waiting."""
+        """Effect of the mask on the output, before against after; empty without a mask or while waiting."""
         traced = self._session.traced
         if self.mask is None or traced is None or self.mask not in traced.interventions:
             return ""
@@ -462,7 +462,7 @@ class MaskState:
         self.changed.emit()
 
     def _own_cells(self) -> Cells:
-        """What the model allows by itself, as one of its maps shows it; else everything it may."""
+        """Cells allowed by the model itself, according to one of its maps, or else all it could allow."""
         n, traced = len(self.tokens), self._session.traced
         if traced is not None and self.mask is None and not traced.interventions:
             for head_map in traced.maps:

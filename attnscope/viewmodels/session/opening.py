@@ -116,7 +116,7 @@ def stage_of(session: "Session") -> Placeholder:
 
 
 def wanted_input(reads: Literal["text", "picture", "recording", "attention"]) -> str:
-    """What a person is asked to type for a model."""
+    """Prompt for a model's input."""
     if reads == "attention":
         return "The recorded text"
     return "Type a sentence…" if reads == "text" else f"Type the path of a {reads}…"
@@ -306,7 +306,7 @@ class Recents:
             self.changed.emit()
 
     def forget(self, name: str) -> None:
-        """What could not be opened is offered no more."""
+        """Stop offering an entry that could not be opened."""
         self.models = tuple(other for other in self.models if other != name)
         self.sessions = tuple(other for other in self.sessions if other != name)
         self.runs = tuple(other for other in self.runs if other != name)

@@ -1,4 +1,4 @@
-"""What is shown, or compared, as a script against the public Python API and as a command line."""
+"""The current view or comparison as a script against the public Python API and as a command line."""
 
 from dataclasses import dataclass, replace
 
@@ -40,7 +40,9 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scripts:
-    """What makes something again; `is_command_whole` tells whether the command line says all of it."""
+    """Scripts that make something again; `is_command_whole` tells whether the command line covers all
+    of it.
+    """
 
     python: str
     command: str
@@ -48,7 +50,7 @@ class Scripts:
 
 
 def shown_now(session: Session, view: ViewState) -> Shown | None:
-    """What the Explore page shows; None without a model, a text or a head."""
+    """Content of the Explore page; None without a model, a text or a head."""
     if session.model is None or not session.text.strip() or session.primary is None:
         return None
     is_lines = view.view == "lines"
@@ -130,7 +132,7 @@ def command_line(shown: Shown, out: str = "figure.svg") -> str:
 
 
 def scripts_now(session: Session, view: ViewState) -> Scripts | None:
-    """What makes the figure of the Explore page again; None without a model, a text or a head."""
+    """Scripts that make the figure of the Explore page; None without a model, a text or a head."""
     shown = shown_now(session, view)
     if shown is None:
         return None
@@ -201,7 +203,7 @@ class ShownComparison:
 
 
 def comparison_shown(state: CompareState, colour_map: str) -> ShownComparison | None:
-    """What the Compare page shows; None while a side has no model or no text, or there is no head."""
+    """Content of the Compare page; None while a side has no model or no text, or there is no head."""
     first, second = state.traces.wish("A"), state.traces.wish("B")
     head, second_head = state.head_of("A"), state.head_of("B")
     if first is None or second is None or head is None or second_head is None:

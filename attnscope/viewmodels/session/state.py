@@ -278,7 +278,7 @@ class Texts:
 
 
 class SessionChanges(SignalGroup):
-    """What of a session can change."""
+    """Signals of Session."""
 
     ready = Signal()
     model = Signal()
@@ -304,7 +304,7 @@ class SessionChanges(SignalGroup):
 
 
 class Session:
-    """What is open and shown, and the history of it; takes replies, drops those that come too late.
+    """The open model and text, the view and their history; accepts replies and drops outdated ones.
 
     What is another thing has an object of its own: `opening` a model, `texts` to read, `head_changes`,
     `tracing`, the `maps` of heads, `notices` to the person.
@@ -369,7 +369,7 @@ class Session:
         return self.traced.measures if self.traced else ()
 
     def line_about(self, head: HeadRef) -> str:
-        """What a head does, in one line: its role first where heads were measured, then what it does here."""
+        """One line about a head: its role first if heads were measured, then its behaviour here."""
         here = describe_head(self.traced, self.sites, head) if self.text.strip() else ""
         return " · ".join(filter(None, (self.roles.get(head, ""), here)))
 
@@ -501,7 +501,7 @@ class Session:
             self.notices.say(info.note)
 
     def _take_output(self, traced: Traced, comparison: Comparison) -> None:
-        """What the model writes has come for the trace that is shown."""
+        """Accept the generated text for the current trace."""
         self.traced = replace(traced, comparison=comparison)
         self.changed.output.emit()
 

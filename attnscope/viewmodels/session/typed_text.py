@@ -50,7 +50,7 @@ def clean_typed(raw: str, *, is_more: bool = False) -> TypedText:
 
 
 def _n_alike(one: str, other: str) -> int:
-    """How many letters both begin with."""
+    """Number of letters in the common prefix."""
     least = min(len(one), len(other))
     return next((i for i in range(least) if one[i] != other[i]), least)
 
@@ -72,7 +72,7 @@ def is_foreign(text: str, words: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=4)  # asked at every key
 def words_told(words: tuple[str, ...], n_named: int = 60) -> str:
-    """Which words a model knows, the first of them by name."""
+    """Words known to a model, the first of them by name."""
     named = ", ".join([word for word in words if word[:1].isalnum()][:n_named])
     return f"The model knows {len(words):,} words: {named}{', …' if len(words) > n_named else ''}"
 

@@ -346,7 +346,7 @@ _IGNORED = frozenset({"cell", "pointer", "hovered_head", "highlight", "history",
 
 
 class TourChanges(SignalGroup):
-    """What of a tour can change."""
+    """Signals of TourState."""
 
     tour = Signal()
     """It was begun or left."""
@@ -357,14 +357,14 @@ class TourChanges(SignalGroup):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Before:
-    """What was open before a tour, to come back to."""
+    """State before a tour, restored afterwards."""
 
     saved: SavedSession
     recipe: str
 
     @classmethod
     def of(cls, states: TourStates) -> "_Before":
-        """What is open now."""
+        """-"""
         session, model = states.session, states.session.model
         saved = SavedSession(
             source=model.source if model else "",
@@ -440,7 +440,7 @@ class TourState:
 
     @property
     def doing(self) -> str:
-        """What the window is being brought to do; empty when it is there."""
+        """Action under way to bring the window to this step; empty once there."""
         return self._jobs[0].what if self.phase == "moving" and self._jobs else ""
 
     @property
@@ -453,7 +453,7 @@ class TourState:
 
     @property
     def unmet(self) -> tuple[str, ...]:
-        """What the step claims of its numbers and is not so."""
+        """The step's claims about numbers that do not hold."""
         step, spot = self.step, self._spot()
         claims = step.expect if step is not None and spot is not None else ()
         found = [(claim, number_named(claim.name, spot)) for claim in claims if spot is not None]
@@ -469,7 +469,7 @@ class TourState:
         return next((tour for tour in self.tours if tour.name == name), None)
 
     def steps_seen(self, tour: Tour) -> int:
-        """How many steps of a tour have been looked at."""
+        """Number of a tour's steps seen."""
         return self.progress.get(tour.name, 0)
 
     # Intents
@@ -570,7 +570,7 @@ class TourState:
         (self.changed.numbers if phase == self.phase else self.changed.step).emit()
 
     def _watch_opening(self) -> None:
-        """Who has a model opened: the tour while it works, a person at any other time."""
+        """Note whether the tour or the user opens a model."""
         busy = self._states.session.opening.busy
         if busy is not None and self._is_working:
             self._own_source = busy.source

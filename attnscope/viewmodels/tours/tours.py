@@ -49,7 +49,7 @@ _HEAD = re.compile(r"(encoder|decoder|cross|pool) L(\d{1,3})H(\d{1,3})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """What the window shows; None: left as it is.
+    """State of the window; None: left as it is.
 
     `target` empty lets the model write its own. `query` and `key` name a token by its piece, the second of
     the same by `piece#2`. `measures`, `prunes` and `trains` ask for the pass over texts, the pruning curves
@@ -98,7 +98,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a text says of a number: that it is, or is larger or smaller than, a value."""
+    """A text's claim about a number: equal to, larger or smaller than a value."""
 
     name: str
     sign: str
@@ -155,7 +155,9 @@ class Tour:
     steps: Annotated[tuple[TourStep, ...], At(None)] = ()
 
     def scene(self, index: int) -> Scene:
-        """What the window shows at a step: all steps up to it, with what was asked before, in their order."""
+        """State of the window at a step: the scenes of all steps so far, with earlier requests, in their
+        order.
+        """
         scene = Scene()
         for step in self.steps[:index]:
             scene = scene.then(step.do)
@@ -267,7 +269,7 @@ class TourPlaces(Protocol):
         """Turn to a lab; raises KeyError for one there is not."""
 
     def lab_words(self) -> LabWords | None:
-        """What the lab that is shown says; None when it says nothing."""
+        """Words of the lab shown; None if it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,7 +293,7 @@ class TourStates:
 
 
 def token_place(tokens: tuple[Token, ...], name: str | None) -> int | None:
-    """Where the token named `piece`, or `piece#2`, the second of the same, stands; None: nowhere."""
+    """Position of the token named `piece`, or `piece#2`, the second of the same; None if absent."""
     if not name:
         return None
     piece, _, number = name.rpartition("#") if "#" in name[1:] else (name, "", "1")
@@ -365,7 +367,7 @@ class Spot:
 
     @property
     def measures(self) -> HeadMeasures | None:
-        """What the head shown large did on this text."""
+        """Measures of the enlarged head on this text."""
         session = self.states.session
         found = (m for m in session.measures if m.head == session.primary)
         return None if session.tracing.is_stale else next(found, None)

@@ -1,4 +1,4 @@
-"""What a recipe costs, in words: the same in the window and on the command line; asked for when the person
+"""The cost of a recipe, in words: the same in the window and on the command line; requested when the user
 pauses, with the presets of training.
 """
 
@@ -34,7 +34,7 @@ Row = tuple[str, str]
 
 
 def seconds_text(plan: Plan | None) -> str:
-    """How long training takes, as expected; empty while that is not known."""
+    """Expected training time in words; empty if unknown."""
     return "" if plan is None or plan.seconds is None else f"about {rough_text(plan.seconds[1])}"
 
 
@@ -50,7 +50,7 @@ def plan_summary(plan: Plan) -> str:
 
 
 def problem_of(plan: Plan) -> str:
-    """What does not fit, in words; empty when everything does."""
+    """Anything that does not fit, in words; empty if everything does."""
     problems = []
     if not plan.fits:
         problems.append(
@@ -66,7 +66,7 @@ def problem_of(plan: Plan) -> str:
 
 
 def _smaller(plan: Plan) -> str:
-    """What to make smaller: of the file where that takes most of the memory."""
+    """Advice on what to reduce: the file's settings if that takes most of the memory."""
     if max(plan.memory, key=itemgetter(1))[0] == LEARNED_FROM:
         return "learn from a smaller file, or from a part of it"
     return "make training.batch_size or the model smaller, or set training.checkpointing = true"
@@ -128,12 +128,12 @@ def rate_words(plan: Plan) -> str:
 
 
 def texts_words(plan: Plan) -> str:
-    """How a batch grows over a batch-size warm-up; empty where it does not."""
+    """Growth of the batch over a batch-size warm-up; empty if there is none."""
     return _growth(plan.texts, "text")
 
 
 def tokens_words(plan: Plan) -> str:
-    """How texts grow over a length warm-up; empty where they do not."""
+    """Growth of the texts over a length warm-up; empty if there is none."""
     return _growth(plan.lengths, "token")
 
 
@@ -150,7 +150,7 @@ def _growth(points: Sequence[tuple[int, int]], unit: str) -> str:
 
 
 def disk_rows(plan: Plan) -> tuple[Row, ...]:
-    """What the run writes."""
+    """Disk space of the run's files."""
     rows = [
         ("a checkpoint", bytes_text(plan.checkpoint_bytes)),
         (f"all {plan.n_checkpoints:,} and the latest states", bytes_text(plan.disk_bytes)),
@@ -200,7 +200,7 @@ def preset_row_cells(row: PresetRow) -> tuple[str, ...]:
 
 
 def published_words(row: PresetRow) -> str:
-    """Where the published numbers of a preset are from, and why its size is another than the counted one."""
+    """Source of a preset's published numbers, and why its size differs from the counted one."""
     return " ".join(f"{part}." for part in (row.published.source, row.published.why) if part)
 
 
@@ -318,7 +318,7 @@ PAUSE_S = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What a plan is made of; without a device nothing is wished for."""
+    """The inputs of a plan; without a device no plan is wanted."""
 
     recipe: str = ""
     out: str = ""
@@ -330,7 +330,7 @@ _NO_WISH = Wish()
 
 
 class PlanChanges(SignalGroup):
-    """What of planning can change."""
+    """Signals of PlanState."""
 
     plan = Signal()
     presets = Signal()
@@ -360,7 +360,7 @@ class PlanState:
 
     @property
     def plan(self) -> Plan | None:
-        """What the recipe costs; None while that is not known."""
+        """Cost of the recipe; None while unknown."""
         return self._plan.answer.plan if self._plan.answer is not None else None
 
     @property
@@ -375,12 +375,12 @@ class PlanState:
 
     @property
     def available_bytes(self) -> int:
-        """How much memory is free on the best device."""
+        """Free memory on the best device."""
         return self._presets.answer.available_bytes if self._presets.answer is not None else 0
 
     @property
     def batch(self) -> FirstBatch | None:
-        """What the recipe reads first; None while that is not known."""
+        """First batch of the recipe; None while unknown."""
         return self._batch.answer.batch if self._batch.answer is not None else None
 
     @property

@@ -87,7 +87,7 @@ def read_recipe_text(path: Path) -> str:
 
 
 def words_of_recipe(text: str) -> str:
-    """What a recipe says of itself: the comment that it begins with, as one line of text."""
+    """Description in a recipe: its leading comment, as one line of text."""
     lines = takewhile(lambda line: line.startswith("#"), text.splitlines())
     return " ".join(" ".join(line.lstrip("#").split()) for line in lines).strip()
 
@@ -273,12 +273,12 @@ class RecipeDraft:
 
     @property
     def name(self) -> str:
-        """What a run of it would be called."""
+        """Name of a run of this recipe."""
         return Path(self.path).stem or self.origin or "run"
 
     @property
     def folder(self) -> str:
-        """Where the relative paths in the text begin; empty for a text that belongs to no file."""
+        """Base folder for relative paths in the text; empty for a text without a file."""
         return str(Path(self.path).parent) if self.path else ""
 
     @property
@@ -325,7 +325,7 @@ class RecipeDraft:
 
     @property
     def unsaved(self) -> dict[str, object]:
-        """What was edited and is in no file, to be kept for the next start; empty when nothing is."""
+        """Edited text that is in no file, kept for the next start; empty if there is none."""
         return {"path": self.path, "origin": self.origin, "texts": dict(self._drafts)} if self._drafts else {}
 
     def take_unsaved(self, kept: object) -> bool:
@@ -393,7 +393,7 @@ class RecipeDraft:
 
     @property
     def n_steps(self) -> int:
-        """How long it says that the run is, 0 when it does not say."""
+        """Number of steps according to the recipe, 0 if it gives none."""
         value = recipe_value(self.text, "training", "n_steps")
         return value if isinstance(value, int) else 0
 
@@ -549,7 +549,7 @@ def finetune_recipe(model: ModelInfo) -> str:
 
 
 def finetune_name(model: ModelInfo) -> str:
-    """What the run is called."""
+    """Name of the run."""
     return f"{model.name}-further"
 
 

@@ -249,7 +249,7 @@ def sampled(
 
 
 class RunCurves:
-    """What a run has told so far, one curve for each quantity.
+    """The curves of a run so far, one for each quantity.
 
     Events are taken in the order of their attempts: a Started event opens an attempt, and what earlier
     attempts said about later steps is superseded by it.
@@ -392,7 +392,7 @@ AXES: dict[Axis, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunScale:
-    """What is known of a run as a whole, NaN where it is not: for one step, and operations for one token."""
+    """Properties of a whole run, NaN if unknown: time of one step, and operations for one token."""
 
     tokens_a_step: float = math.nan
     seconds_a_step: float = math.nan
@@ -416,7 +416,7 @@ class RunAxis:
         self._found: dict[int, tuple[int, Numbers1D]] = {}
 
     def places(self, curve: CurveData, axis: Axis, scale: RunScale = UNKNOWN_SCALE) -> Numbers1D | None:
-        """Where the points of `curve` stand, ascending; None where the axis is not known for this run."""
+        """Positions of the points of `curve`, ascending; None if the axis is unknown for this run."""
         if axis == "step":
             return curve.steps
         made = (axis, scale, self.curves.step_tokens.version, self.curves.tokens_per_s.version)

@@ -62,7 +62,7 @@ class ShownRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """What the person chose of how curves are drawn: `smoothing` is the factor of the running mean."""
+    """The user's choice of how curves are drawn: `smoothing` is the factor of the running mean."""
 
     axis: Axis = "step"
     smoothing: float = 0.0
@@ -98,7 +98,7 @@ def lines_of(
 
 
 def unit_of_losses(shown: tuple[ShownRun, ...]) -> str:
-    """What the losses of the runs are in, such as `nats per token`."""
+    """Unit of the runs' losses, such as `nats per token`."""
     return loss_unit(run.curves.objective or run.objective for run in shown)
 
 
@@ -224,7 +224,7 @@ def _is_wanted(name: str, drawing: Drawing) -> bool:
 
 
 def names_at_lines(shown: tuple[ShownRun, ...]) -> dict[ShownRun, str]:
-    """What stands at the lines of each run: what tells its name apart from the others', cut where long."""
+    """Labels at the runs' lines: the distinguishing part of each name, shortened if long."""
     names = without_shared_parts([run.name for run in shown])
     return {run: short(name) for run, name in zip(shown, names, strict=True)}
 

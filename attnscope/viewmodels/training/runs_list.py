@@ -33,7 +33,7 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class _Place:
-    """How far one folder was read for one listener, and when to ask again."""
+    """Position up to which one folder was read for one listener, and when to ask again."""
 
     folder: str
     sink: Sink
@@ -43,7 +43,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What is under way: of which folder and listener, and since when; number 0: nothing is."""
+    """The request in progress: its folder and listener, and its start; number 0: none."""
 
     number: int = 0
     key: Key = ("", "")
@@ -68,7 +68,7 @@ class Follower:
         self._places.pop((owner, folder), None)
 
     def folders(self, owner: str) -> tuple[str, ...]:
-        """What is followed for a listener."""
+        """Folders followed for a listener."""
         return tuple(folder for name, folder in self._places if name == owner)
 
     def tick(self) -> None:
@@ -138,11 +138,11 @@ class RunRow:
 
     @property
     def state(self) -> str:
-        """How it stands, in a word."""
+        """State in one word."""
         return END_WORDS[self.summary.end]
 
     def cell(self, column: str) -> str:
-        """What a column shows."""
+        """Text of a column."""
         run = self.summary
         match column:
             case "run":
@@ -163,7 +163,7 @@ class RunRow:
                 return dict(self.settings).get(column, "—")
 
     def _number(self, column: str) -> float | None:
-        """What a column of numbers holds; None for the other columns."""
+        """Number in a numeric column; None for the other columns."""
         run = self.summary
         numbers = {
             "step": float(run.step),
@@ -219,7 +219,7 @@ class OwnRun:
     is_live: bool = False
 
     def told(self, run: RunSummary) -> RunSummary:
-        """What its folder says, with what is known better here."""
+        """The folder's data on a run, completed with newer data from this window."""
         losses, accuracy = self.curves.validation_loss.values, self.curves.last_accuracy
         looks = zip(losses.tolist(), self.curves.validation_loss.steps.tolist(), strict=True)
         best = min((look for look in looks if math.isfinite(look[0])), default=(run.best_loss, run.best_step))
@@ -443,12 +443,12 @@ class RunsState:
 
     @property
     def n_listed(self) -> int:
-        """How many runs there are, whatever the filter."""
+        """Number of runs, whatever the filter."""
         return len(self._summaries)
 
     @property
     def n_own(self) -> int:
-        """How many of them did not come with the program."""
+        """Number of runs that did not come with the program."""
         kept = resources_folder()
         return sum(not Path(folder).is_relative_to(kept) for folder in self._summaries)
 

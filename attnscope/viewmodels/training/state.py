@@ -200,7 +200,7 @@ class ReadRuns:
         page.follower.follow("page", reply.folder, self._on_followed)
 
     def _on_followed(self, news: RunNews) -> None:
-        """What another process writes into the run that is shown; nothing where nobody does."""
+        """React to another process's writing into the run shown."""
         run = self._page.run
         if news.folder != run.folder or run.is_active:
             return
@@ -218,7 +218,7 @@ class ReadRuns:
 
 
 class TrainingChanges(SignalGroup):
-    """What of a run and its recipe can change."""
+    """Signals of TrainingState."""
 
     recipe = Signal()
     """Or the folder it is to run in."""

@@ -43,7 +43,7 @@ class FolderFound:
 
 
 def find_folder(place: str, name: str, purpose: Purpose) -> FolderFound:
-    """What saving in the folder `name` of `place` would do."""
+    """Effect of saving to the folder `name` of `place`."""
     name = name.strip()
     if words := _wrong_in(name, place):
         return FolderFound(path="", words=words, is_possible=False)
@@ -132,7 +132,7 @@ ACTIVE: frozenset[Phase] = frozenset({"starting", "running", "pausing", "paused"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingStatus:
-    """How the run stands, in words: a short title, and what it means or what to do."""
+    """Status of the run in words: a short title, and its meaning or the next step."""
 
     phase: Phase
     title: str
@@ -189,7 +189,7 @@ def several_status(what: str) -> TrainingStatus:
 
 
 def finished_status(event: Finished, accuracy: float = math.nan) -> TrainingStatus:
-    """How a run ended, with the last `accuracy` on held-out data, and what can be done next."""
+    """End of a run, with the last `accuracy` on held-out data, and the next steps."""
     match event.reason:
         case "done":
             title = f"Finished: {plural(event.step, 'step')}"
@@ -215,7 +215,7 @@ def finished_status(event: Finished, accuracy: float = math.nan) -> TrainingStat
 def following_status(
     step: int, n_steps: int, writer: RunWriter | None, n_bad_lines: int = 0
 ) -> TrainingStatus:
-    """How a run stands that another process writes, or wrote until now."""
+    """Status of a run that another process writes, or wrote until now."""
     of, bad = f" of {n_steps:,}" if n_steps else "", bad_lines_words(n_bad_lines)
     if writer is None:
         return TrainingStatus(
@@ -232,7 +232,7 @@ def following_status(
 
 
 def bad_lines_words(n: int) -> str:
-    """What is missing in the curves of a run; empty where nothing is."""
+    """Note on missing parts of a run's curves; empty if there are none."""
     are = "is" if n == 1 else "are"
     return f" {plural(n, 'line')} of its metrics.jsonl cannot be read and {are} left out." if n else ""
 
@@ -240,7 +240,7 @@ def bad_lines_words(n: int) -> str:
 def opened_status(
     step: int, n_steps: int, n_checkpoints: int, n_bad_lines: int = 0, *, is_complete: bool
 ) -> TrainingStatus:
-    """How a run stands that was read from its folder."""
+    """Status of a run read from its folder."""
     of = f" of {n_steps:,}" if n_steps else ""
     onwards = (
         "It is complete; Go on… gives it more steps." if is_complete else "Continue resumes it in its folder."
@@ -291,12 +291,12 @@ def paused_status(step: int) -> TrainingStatus:
 
 
 def failure_words(failure: Failed) -> str:
-    """What went wrong, and where more of it stands."""
+    """The error, and where to find more about it."""
     return f"{failure.message} The log is {failure.crash_log}." if failure.crash_log else failure.message
 
 
 def unsaved_words(failure: SaveFailed, is_active: bool) -> str:
-    """Which checkpoint could not be saved, and what happens now."""
+    """Note on a checkpoint that could not be saved, and what happens now."""
     what = f"The checkpoint of step {failure.step:,} could not be saved: {failure.reason}"
     return f"{what} Training continues and saving will be tried again." if is_active else what
 
@@ -334,7 +334,7 @@ class StepPace:
         return (last - first) / (last_s - first_s) if last_s - first_s >= _LEAST_S and last > first else None
 
     def remaining(self, n_steps: int) -> str:
-        """How long `n_steps` more will take, in words; empty while that is not known."""
+        """Time for `n_steps` more, in words; empty if unknown."""
         speed = self.steps_per_s
         return time_left(n_steps / speed) if speed and n_steps > 0 else ""
 
@@ -368,7 +368,7 @@ class PageRun:
 
     @property
     def fraction(self) -> float | None:
-        """How much of it is done, None while that is not known."""
+        """Share done, None if unknown."""
         return min(1.0, self.step / self.n_steps) if self.n_steps else None
 
     @property
@@ -378,22 +378,22 @@ class PageRun:
 
     @property
     def remaining(self) -> str:
-        """How long it will still take, empty while that is not known."""
+        """Time left, empty if unknown."""
         return self.pace.remaining(self.n_steps - self.step) if self.status.phase == "running" else ""
 
     @property
     def save_warning(self) -> str:
-        """Which checkpoint could not be saved and why; empty once one has been saved again."""
+        """Warning about a checkpoint that could not be saved; empty once one has been saved again."""
         return "" if self.save_failure is None else unsaved_words(self.save_failure, self.is_active)
 
     def show(self, status: TrainingStatus) -> None:
-        """It stands otherwise now."""
+        """Show another status."""
         if status != self.status:
             self.status = status
             self._status_changed.emit()
 
     def show_running(self) -> None:
-        """It makes steps."""
+        """Show that it makes steps."""
         self.show(running_status(self.step, self.n_steps, self.note))
 
     def note_save(self, failure: SaveFailed | None) -> None:
@@ -410,18 +410,18 @@ class PageRun:
         self.pace.restart()
 
     def begin(self, event: Started) -> None:
-        """It begins here, or goes on."""
+        """Begin or continue a run here."""
         self.step, self.n_steps, self.note = event.step, event.n_steps, event.note
         self.folder = event.folder or self.folder
         self.pace.restart()
 
     def reach(self) -> None:
-        """It is at the step that its curves tell, now."""
+        """Note the latest step of the curves and its time."""
         self.step = max(self.step, self.curves.last_step)
         self.pace.note(self.step)
 
     def add_told(self, told: RunOpened | RunNews, *, is_whole: bool) -> None:
-        """What its folder says, from its beginning or since it was read last."""
+        """Add the folder's data, from its beginning or since the last reading."""
         if is_whole:
             self.curves.clear()
             self.n_bad_lines = 0

@@ -41,7 +41,7 @@ _DAMAGED = (ValueError, TypeError, KeyError, RecursionError, OverflowError)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepWish:
-    """What the person asks for: `values` are texts like `model.d_model=64,128`, `seeds` a number or a list.
+    """The requested sweep: `values` are texts like `model.d_model=64,128`, `seeds` a number or a list.
 
     With `keep_best` only so many runs go on after the step `after`.
     """
@@ -141,7 +141,7 @@ def newest_unfinished(folders: Iterable[Path]) -> tuple[str, float]:
 
 
 def read_unfinished(folder: Path) -> tuple[SweepWish, str]:
-    """What was asked for in a folder of runs, and their recipe; raises LoadError."""
+    """The request stored in a folder of runs, and the recipe; raises LoadError."""
     try:
         wish = replace(_read_wish(folder / _WISH_FILE), out=str(folder))
         return wish, read_recipe_text(folder / RECIPE_FILE)
@@ -155,7 +155,7 @@ def read_unfinished(folder: Path) -> tuple[SweepWish, str]:
 
 
 def _read_wish(file: Path) -> SweepWish:
-    """What `keep_wish` wrote; raises one of _DAMAGED for anything else."""
+    """Read the file of `keep_wish`; raises one of _DAMAGED for anything else."""
     told = json.loads(read_outside(file, expected="wished runs", max_bytes=_MAX_BYTES))
     keep_best, after = (None if told[key] is None else int(told[key]) for key in ("keep_best", "after"))
     return SweepWish(
@@ -211,7 +211,7 @@ class SweepState:
 
     @property
     def fraction(self) -> float | None:
-        """How many of all the steps are made, as far as they were told; None before the first."""
+        """Share of all steps done, as far as reported; None before the first."""
         if not self._n_steps:
             return None
         total = len(self._runs) * self._n_steps * share_made(self._wish, len(self._runs), self._n_steps)
@@ -232,7 +232,9 @@ class SweepState:
         return _anchored(recipe.text, Path(recipe.folder or "."))
 
     def summary(self, wish: SweepWish) -> str:
-        """How many runs that is, about how long, and which go on; raises RecipeError for what is wrong."""
+        """Number of runs, their approximate time, and which continue; raises RecipeError for anything
+        invalid.
+        """
         words = summary_of(wish, self.training.planning.plan)
         if wish.place_problem:
             raise UserError(wish.place_problem)
@@ -346,7 +348,7 @@ class SweepState:
 
 
 def _n_begun(out: str, runs: Sequence[SweepRun]) -> int:
-    """How many of the runs have a folder that holds one."""
+    """Number of runs whose folder holds one."""
     return sum(os.path.isfile(os.path.join(out, run.name, "recipe.toml")) for run in runs)
 
 
@@ -359,7 +361,7 @@ def share_made(wish: SweepWish, n_runs: int, n_steps: int) -> float:
 
 
 def summary_of(wish: SweepWish, plan: Plan | None) -> str:
-    """How many runs that is and about how long; raises RecipeError for what is wrong."""
+    """Number of runs and their approximate time; raises RecipeError for anything invalid."""
     n = len(wish.runs)
     words = "1 run" if n == 1 else f"{n:,} runs, one after another"
     if plan is None or plan.seconds is None:

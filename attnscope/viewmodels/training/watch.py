@@ -89,7 +89,7 @@ class KeptPictures:
                 self._kept.popitem(last=False)
 
     def take_output(self, reply: OutputWritten) -> None:
-        """What a model writes has come after its maps."""
+        """Accept the generated text that follows the maps."""
         for wish, traced in self._kept.items():
             if traced.number == reply.number:
                 self._kept[wish] = replace(traced, comparison=reply.comparison)
@@ -123,18 +123,18 @@ class Replay:
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
-        """Where the sentence can be looked at, by step: of a text that was not watched models alone tell."""
+        """Checkpoints by step at which the sentence can be viewed; an unwatched text needs the models."""
         is_kept = self.sentence in self._sentences
         return tuple(found for found in self._found if found.has_model or is_kept)
 
     @property
     def n_places(self) -> int:
-        """How many places the slider has: the checkpoints, and the live model when there is one."""
+        """Number of slider positions: the checkpoints, and the live model if there is one."""
         return len(self.checkpoints) + self.is_live
 
     @property
     def slider_place(self) -> int:
-        """Where the slider stands; the live model is its last place."""
+        """Position of the slider; the live model is the last."""
         return max(0, self.n_places - 1) if self.place is None else self.place
 
     @property
@@ -200,7 +200,7 @@ class Replay:
         self._tell()
 
     def add_told(self, told: RunOpened | RunNews) -> None:
-        """What a run folder has: its checkpoints, and what it kept between them."""
+        """Add the run folder's checkpoints, and the records kept between them."""
         for step, folder in told.checkpoints:
             self._add_checkpoint(step, folder)
         for step, file in told.probes:
@@ -241,7 +241,7 @@ class Replay:
         self._look()
 
     def _place_of(self, step: float) -> int | None:
-        """Where the checkpoint nearest to a step is; None without one."""
+        """Index of the checkpoint nearest to a step; None if there is none."""
         steps = [checkpoint.step for checkpoint in self.checkpoints]
         return min(range(len(steps)), key=lambda place: abs(steps[place] - step), default=None)
 
@@ -290,7 +290,7 @@ def _entropy(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class WatchState:
-    """What to look at, where (live or at a checkpoint), and the newest picture of it.
+    """The sentence to watch, where (live or at a checkpoint), and its newest picture.
 
     At most one request is under way; the live model is looked at when there is news, and no more often
     than every `LIVE_INTERVAL_S`. `replay` is where: the checkpoints and the slider over them.
@@ -324,7 +324,7 @@ class WatchState:
 
     @property
     def text(self) -> str:
-        """What is looked at."""
+        """The sentence watched."""
         return self.replay.sentence[0]
 
     @property
@@ -482,7 +482,7 @@ class WatchState:
         )
 
     def _take_output(self, reply: OutputWritten) -> None:
-        """What a model writes after its maps have come."""
+        """Accept the generated text that follows the maps."""
         self._pictures.take_output(reply)
         if self.traced is not None and self.traced.number == reply.number:
             self.traced = replace(self.traced, comparison=reply.comparison)

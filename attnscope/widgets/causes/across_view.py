@@ -1,4 +1,4 @@
-"""What an output token owes to the inputs: a table of inputs and methods, or attention as a graph."""
+"""The inputs' influence on an output token: a table of inputs and methods, or attention as a graph."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -118,7 +118,7 @@ class GraphView(Telling, Dressed):
         return self._marked
 
     def layout_now(self) -> GraphLayout | None:
-        """Where everything lies at this moment."""
+        """Current layout."""
         graph = self.graph
         if graph is None:
             return None
@@ -232,7 +232,7 @@ class GraphView(Telling, Dressed):
             self.walked.emit(nodes[best])
 
     def _words(self, node: int | None) -> str:
-        """What is said of a circle; empty for none."""
+        """Tooltip of a node; empty for none."""
         return "" if self.graph is None or node is None else node_words(self.graph, node)
 
     def _mark(self, node: int | None) -> None:
@@ -270,7 +270,7 @@ class GraphPanel(Dressed):
         self._show()
 
     def show_title(self, text: str) -> None:
-        """Which output is explained."""
+        """Show the output explained."""
         self.title.setText(plain_text(text))
         self._show()
 
@@ -566,7 +566,7 @@ class AcrossPanel(Dressed):
         self._show_export()
 
     def figure_spec(self) -> FigureSpec | None:
-        """What is shown, as a figure; None while there is nothing."""
+        """The current view as a figure; None while there is none."""
         model, traced = self._session.model, self._session.traced
         shown, graph = self._state.query.answer, self._graph.graph
         if model is None or traced is None:

@@ -1,4 +1,4 @@
-"""What made an output: the parts that add up to it, and patching between two texts."""
+"""The causes of an output: the parts that add up to it, and patching between two texts."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -114,7 +114,7 @@ class PatchingView(Dressed):
         column(self.corrupt, choices, self.progress, (self._pages, 1), on=self, spacing=4)
 
     def _show_note(self) -> None:
-        """What is to be done, and whether it can be."""
+        """Show the next step, and enable it if possible."""
         state = self._state
         self.run_button.setEnabled(state.is_runnable)
         self.note.setText(plain_text(state.note))
@@ -477,7 +477,7 @@ class CausesPanel(Dressed):
         self._attributing.watch(self.isVisible() and mode == "parts")
 
     def figure_spec(self) -> FigureSpec | None:
-        """What is shown, as a figure; None while there is nothing."""
+        """The current view as a figure; None while there is none."""
         model, traced = self._session.model, self._session.traced
         if model is None or traced is None:
             return None

@@ -74,7 +74,7 @@ class InsideView(Dressing, QAbstractScrollArea):
         bar.setValue(round(min(max(float(bar.value()), lowest), highest)))
 
     def layout_now(self) -> InsideLayout | None:
-        """Where everything lies at this moment; None without numbers."""
+        """Current layout; None without numbers."""
         inside = self._state.inside
         if inside is None:
             return None
@@ -227,7 +227,7 @@ class InsidePanel(Dressed):
         self._show_query()
 
     def figure(self) -> InsidePart | None:
-        """What is shown, for a figure; None without numbers, or while others are on their way."""
+        """The current view for a figure; None without numbers, or while others are pending."""
         state = self._state
         if state.inside is None or state.asking.is_busy:
             return None

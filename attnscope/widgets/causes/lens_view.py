@@ -1,4 +1,4 @@
-"""What each layer would predict: a table of positions and layers, and the panel around it."""
+"""The prediction of each layer: a table of positions and layers, and the panel around it."""
 
 import math
 
@@ -44,7 +44,7 @@ class TokenTable(Telling, Dressed):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many rows there are below the names of the columns, and how many columns."""
+        """Number of rows below the column names, and of columns."""
         raise NotImplementedError
 
     def dress(self) -> None:
@@ -71,7 +71,7 @@ class TokenTable(Telling, Dressed):
         return range(max(0, int(area.top() / row_px) - 1), last)
 
     def cell(self, row: int, column: int) -> QRect:
-        """Where a cell lies; row −1: the name of its column."""
+        """Rectangle of a cell; row −1: the name of its column."""
         width = self._column_px()
         left = round(type_px(self.token_px) + column * width)
         right = round(type_px(self.token_px) + (column + 1) * width)
@@ -79,7 +79,7 @@ class TokenTable(Telling, Dressed):
         return QRect(left, top, right - left - self.gap_px, height - self.gap_px)
 
     def token_place(self, row: int) -> QRect:
-        """Where the name of a row lies."""
+        """Rectangle of a row's name."""
         place = self.cell(row, 0)
         return QRect(0, place.y(), round(type_px(self.token_px)) - 6, place.height())
 

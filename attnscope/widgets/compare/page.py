@@ -89,7 +89,7 @@ class CompareMaps(CellMapWidget[ComparedMaps]):
         self._cache.clear()
 
     def layout_now(self) -> DifferenceLayout | None:
-        """Where everything lies at this moment; None without maps."""
+        """Current layout; None without maps."""
         shown = self.shown
         if shown is None:
             return None
@@ -183,7 +183,7 @@ class CompareGrid(MapWidget):
         self.update()
 
     def layout_now(self) -> ChangesLayout:
-        """Where everything lies at this moment."""
+        """Current layout."""
         return changes_layout(QRectF(self.rect()), self._grids, is_sorted=self._is_sorted)
 
     def sizeHint(self) -> QSize:
@@ -286,7 +286,7 @@ def alike_words(state: CompareState) -> str:
 
 
 def grid_words(state: CompareState, top: float) -> str:
-    """What the stripes stand for, up to `top`, and which heads are not there to be compared."""
+    """Meaning of the stripes, up to `top`, and the heads that cannot be compared."""
     compared = state.differences.query.answer
     if compared is None:
         return ""
@@ -369,7 +369,7 @@ class ComparePage(Dressed):
         return sized(made, width_mm=WIDTH_MM)
 
     def scripts(self) -> Scripts | None:
-        """What makes this comparison again; None while there is none."""
+        """Scripts that make this comparison; None while there is none."""
         shown = comparison_shown(self._state, self._view.colour_map)
         if shown is None:
             return None
@@ -531,7 +531,7 @@ class ComparePage(Dressed):
 
 
 def empty_words(state: CompareState) -> tuple[str, str]:
-    """What stands in the place of the differences of all heads when there are none."""
+    """Message if there are no differences of all heads."""
     query = state.differences.query
     if query.answer is not None and query.answer.too_long:
         return "Too long to compare", "Maps of this length are not compared cell by cell."
@@ -540,7 +540,7 @@ def empty_words(state: CompareState) -> tuple[str, str]:
 
 
 def compare_stage(state: CompareState, session: Session) -> Placeholder:
-    """What stands in place of the pictures: what is lacking, what is being done, what went wrong."""
+    """Placeholder for the pictures: what is missing, the progress, or the error."""
     explore = stage_of(session)
     wishes = [state.traces.wish(which) for which in WHICH]
     if explore.kind in ("starting", "loading") and None in wishes:

@@ -81,7 +81,7 @@ class CompareMeasures(QWidget):
 
 
 class CompareOutput(QWidget):
-    """What both models say at places that stand for each other, and how far apart it is."""
+    """Both models' outputs at corresponding positions, and their distance."""
 
     def __init__(self, state: CompareState) -> None:
         super().__init__()

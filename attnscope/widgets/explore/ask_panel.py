@@ -165,7 +165,7 @@ class OptionsRow(QWidget):
         return int(min(field.values[-1], self._limits.get(field.name, field.values[-1])))
 
     def _typed(self, field: Number, part: _WalkedEdit) -> int:
-        """What stands in a control, within what there is; what is no number counts as its first value."""
+        """Number in a control, within its range; anything else counts as the first value."""
         text, least = part.edit.text().strip(), int(field.values[0])
         return min(max(int(text) if text.isdecimal() else least, least), self._most(field))
 
@@ -302,7 +302,9 @@ class _TablePart(Dressed):
         self.fit_room()
 
     def _measure(self) -> None:
-        """How wide heading and first cells want each column, within bounds, and how wide its heading is."""
+        """Preferred width of each column for heading and first cells, within bounds, and width of its
+        heading.
+        """
         inside, heading = self._shown.fontMetrics(), self._shown.horizontalHeader().fontMetrics()
         padding, self._wanted, self._least = round(type_px(_CELL_PADDING_PX)), [], []
         for k, name in enumerate(self._table.columns):
@@ -455,7 +457,7 @@ class AskPanel(Dressed):
         self._stale.check()
 
     def _show_stale(self, is_stale: bool) -> None:
-        """What is out of date is dimmed."""
+        """Dim outdated content."""
         self.answer.setEnabled(not is_stale)
         self.sentence.setEnabled(not is_stale)
 

@@ -101,7 +101,7 @@ class WrittenStrip(ChipRows):
         self.update()
 
     def chip_rect(self, step: int) -> QRectF:
-        """Where one token stands."""
+        """Rectangle of one token."""
         return self._chips[step].rect
 
     def paintEvent(self, _event: QPaintEvent) -> None:
@@ -141,7 +141,7 @@ class WrittenStrip(ChipRows):
         return "" if at is None else self.tooltip_of(at)
 
     def tooltip_of(self, step: int) -> str:
-        """What the tooltip of one token says, as plain text."""
+        """Tooltip of one token, as plain text."""
         token = self._written[step]
         drawn = "" if token.chance == 1.0 else f"\ndrawn with {probability_text(token.chance)}"
         return (
@@ -206,7 +206,7 @@ class ProbabilityKey(Dressed):
 
 
 def writing_summary(state: GenerationState, session: Session) -> str:
-    """What is happening, or what came of it."""
+    """Progress, or the result."""
     n_tokens = len(state.tokens)
     words = plural(n_tokens, "token")
     match state.phase:
@@ -225,7 +225,7 @@ def writing_summary(state: GenerationState, session: Session) -> str:
 
 
 def invitation(state: GenerationState, session: Session) -> str:
-    """What will stand here, or what is missing."""
+    """Description of the panel's future content, or of what is missing."""
     model = session.model
     if model is None:
         return "Open a model first."
@@ -254,7 +254,7 @@ def tokens_as_read(state: GenerationState) -> tuple[WrittenToken, ...]:
 
 
 def place_of_chosen(state: GenerationState) -> str:
-    """Which token is looked at, and in which row its attention stands."""
+    """Index of the selected token, and the row of its attention."""
     chosen, written = state.chosen, state.written
     if chosen is None:
         return ""

@@ -104,7 +104,7 @@ def frame_icon(colour: str) -> QIcon:
 
 
 class TintLegend(Dressed):
-    """What the frames stand for: the name, a ramp between its ends, and the head under the cursor."""
+    """Legend of the frames: the name, a colour ramp between its ends, and the head under the cursor."""
 
     def __init__(self, state: TintState, view: ViewState) -> None:
         super().__init__()
@@ -354,7 +354,7 @@ _INSET_PX = 2.0
 
 
 def switch_rect(box: QRectF) -> QRectF | None:
-    """Where the switch lies in a thumbnail's rectangle; None when the thumbnail is too small for one.
+    """Rectangle of the switch in a thumbnail; None if the thumbnail is too small for one.
 
     It stays in its corner: a click in the middle of a thumbnail of any size is a click on the head.
     """
@@ -393,7 +393,7 @@ _NO_TEXT = (
 
 
 class GridZoom(QObject):
-    """Which part of a grid is seen: how many times larger than fitted it is, and by how much it is moved.
+    """The visible part of a grid: its zoom relative to the fitted size, and its offset.
 
     It is never moved past its edges. `layout` lays the grid out at a zoom, unmoved.
     """
@@ -530,11 +530,11 @@ class GridView(MapWidget):
         self.update()
 
     def layout_now(self) -> GridLayout:
-        """Where everything lies at this moment."""
+        """Current layout."""
         return self._layout(self.seen.zoom, self.seen.offset)
 
     def _layout(self, zoom: float, offset: QPointF | None = None) -> GridLayout:
-        """Where everything would lie at a zoom, moved by so much."""
+        """Layout at a given zoom and offset."""
         room = _room(QRectF(self.rect()), self._grids, self._most_px)
         return grid_layout(room, self._grids, zoom=zoom, offset=offset)
 
@@ -664,7 +664,7 @@ class GridView(MapWidget):
 
 
 def _room(room: QRectF, grids: tuple[SiteGrid, ...], most_px: float) -> QRectF:
-    """Where a grid is laid out: in less than `room` where thumbnails would be wider than `most_px`."""
+    """Area for a grid: less than `room` if thumbnails would be wider than `most_px`."""
     whole = grid_layout(room, grids) if most_px and grids else None
     if whole is None or whole.box_width <= most_px:
         return room

@@ -577,7 +577,7 @@ class HeadPanel(QWidget):
             self.lines.set_highlight(*self._line_rows(lit.query, lit.key))
 
     def _line_rows(self, query: int | None, key: int | None) -> tuple[int | None, int | None]:
-        """Where a query and a key of the text stand among the lines."""
+        """Rows of a query and a key of the text among the lines."""
         lines = self._long.lines
         return lines.row(query, key) if lines.shown else (query, key)
 

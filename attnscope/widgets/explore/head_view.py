@@ -98,14 +98,14 @@ class HeadView(CellMapWidget[HeadMap]):
         self.update()
 
     def layout_now(self) -> MapLayout | None:
-        """Where everything lies at this moment; None without a map."""
+        """Current layout; None without a map."""
         if self.shown is None:
             return None
         with type_at(self._factor_now()):
             return self._layout_of(self.shown)
 
     def _factor_now(self) -> float:
-        """How large type is beside the cells that are shown."""
+        """Size of type beside the cells shown."""
         if self.shown is None or not self._is_on_stage:
             return self.type_factor()
         with type_at(self.type_factor()):
@@ -235,7 +235,7 @@ class PictureView(MapWidget):
         return PicturePart(picture=shown[0], query=self._state.query) if shown is not None else None
 
     def layout_now(self) -> PictureLayout | None:
-        """Where everything lies at this moment; None without a picture."""
+        """Current layout; None without a picture."""
         shown = self._state.shown
         if shown is None:
             return None
@@ -377,11 +377,11 @@ class LinesView(MapWidget):
 
     @property
     def zoom(self) -> float:
-        """How many times further apart than fitted the rows are."""
+        """Row spacing relative to the fitted one."""
         return self._zoom
 
     def layout_now(self) -> LinesLayout | None:
-        """Where everything lies at this moment; None without maps."""
+        """Current layout; None without maps."""
         if not self._maps:
             return None
         with type_at(self.type_factor()):
@@ -474,7 +474,7 @@ class LinesView(MapWidget):
         self._point_at(_NOWHERE)
 
     def _choose_lines(self) -> None:
-        """Which lines are strong enough is worked out anew at the next painting."""
+        """Recompute at the next painting which lines are strong enough."""
         self._lines.forget()
         self.update()
 

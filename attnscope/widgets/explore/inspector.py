@@ -294,7 +294,7 @@ class HeadInspector(Dressed):
             (self._heading if is_low else self._below_gate).addWidget(self.changes, 1 if is_low else 0)
 
     def least_height(self, *, has_measures: bool) -> int:
-        """How much room it takes with its measures or without, in px."""
+        """Minimum height with or without measures, in px."""
         if not has_measures:
             return self._own_height(0)
         return max(round(type_px(288)), self._own_height(self.measures.minimumSizeHint().height()))

@@ -1,4 +1,4 @@
-"""What the model says, before | after: candidates as bars, a text with its changed words, how far apart."""
+"""The model's output, before | after: candidates as bars, a text with its changed words, the distance."""
 
 import math
 
@@ -349,7 +349,7 @@ class OutputPanel(QWidget):
         self._show_prediction()
 
     def _show_texts(self) -> None:
-        """What the model writes; while it writes, what it wrote before."""
+        """Show the generated text; while a new one is generated, the previous one."""
         comparison = self._comparison()
         if comparison and comparison.is_writing:
             return

@@ -133,7 +133,7 @@ class AspectBar(QWidget):
         self.note.setToolTip(plain_tooltip(words))
 
     def _words(self) -> str:
-        """What the maps lack, and which scale shows what this one does not."""
+        """Note on what the maps lack, and which scale would show it."""
         session = self._session
         traced = session.traced
         if traced is not None and session.aspect.changes_maps and _is_long(traced):
@@ -335,7 +335,7 @@ class ExplorePage(Dressed):
         return super().eventFilter(watched, event)
 
     def fit_room(self) -> None:
-        """Where type is large for the page the maps keep their size: the rest stands as on a stage."""
+        """In large type, keep the size of the maps and let the rest scroll."""
         is_tight = type_px(1.0) > 1.0 and self.width() < type_px(_ROOM_PX)
         if is_tight != self._is_tight:
             self._is_tight = is_tight
@@ -422,7 +422,7 @@ class ExplorePage(Dressed):
             self._fold()
 
     def _on_enlarged(self, is_large: bool) -> None:
-        """What a person chose of an answer holds for those that follow."""
+        """Keep the user's choice about an answer for later ones."""
         self._keeps_head = not is_large
         self.enlarge_answer(is_large)
 
@@ -508,7 +508,7 @@ class ExplorePage(Dressed):
         self.side.setVisible(any(part is not None and not part.isHidden() for part in shown))
 
     def _show_mixer(self) -> None:
-        """Where something else stands in the place of attention, the map that it hides is what there is."""
+        """Show the hidden map of a mixer in place of attention."""
         if _is_of_mixer(self._session) and not self.ask.isVisible():
             self.ask.choose("hidden-attention")
             self.answers.show_panel("Ask")

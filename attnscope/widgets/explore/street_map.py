@@ -90,7 +90,7 @@ class StreetMap(MapWidget):
         self.update()
 
     def layout_now(self) -> TileLayout | None:
-        """Where everything lies at this moment; None without a map."""
+        """Current layout; None without a map."""
         shown = self.state.shown
         if shown is None:
             return None
@@ -262,7 +262,7 @@ class StreetMap(MapWidget):
 
 
 def map_title(shown: LongMap, gate: float, state: MapTiles, window: MapWindow, pixel_ratio: float) -> str:
-    """What is said beside the name of the head."""
+    """Text beside the name of the head."""
     parts = [f"{shown.head.stack}{gate_note(gate)}", f"{len(shown.queries):,} × {len(shown.keys):,}"]
     painted = state.painted()
     if painted:  # the first is under all others: finer ones may lie on a part of it
@@ -275,7 +275,7 @@ def map_title(shown: LongMap, gate: float, state: MapTiles, window: MapWindow, p
 
 
 def _picture_words(tile: MapTile, cells_per_pixel: float) -> str:
-    """What a spot of the picture stands for; exact cells smaller than a pixel are not all to be seen."""
+    """Meaning of a spot in the picture; exact cells smaller than a pixel are not all visible."""
     if tile.is_exact and cells_per_pixel > 1.01:
         return f"a pixel: one of {cells_per_pixel:.1f}×{cells_per_pixel:.1f} cells"
     return tile.sentence
@@ -284,7 +284,7 @@ def _picture_words(tile: MapTile, cells_per_pixel: float) -> str:
 def _zoom_centre(
     layout: TileLayout, window: MapWindow | None, cell: tuple[int, int] | None
 ) -> tuple[float, float]:
-    """Where the keyboard zooms: at the marked cell, or in the middle."""
+    """Centre of keyboard zooming: the marked cell, or the middle."""
     if cell is not None and window is not None:
         return window.place(cell[0] + 0.5, cell[1] + 0.5)
     return layout.cells.width() / 2, layout.cells.height() / 2

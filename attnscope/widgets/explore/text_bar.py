@@ -1,4 +1,4 @@
-"""Where the text is typed: the text, the decoder's text where there is one, samples, and their tokens."""
+"""Text input: the text, the decoder's text if there is one, samples, and their tokens."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -194,7 +194,7 @@ def token_menu(
     offered: Sequence[str] = (),
     put: Callable[[str], None] = lambda _: None,
 ) -> QMenu:
-    """What can be done with one token of a text; first, known words that can be put in its place."""
+    """Menu of one token of a text; first, known words to put in its place."""
     menu = QMenu(parent)
     token, word = tokens.tokens[index], word_text(tokens, index)
     shown = plain_piece(word, max_characters=24)
@@ -309,12 +309,12 @@ class TokenLine(QWidget):
 
 
 def _n_ahead(session: Session) -> int:
-    """How far ahead of its query the token stands that a row is called after."""
+    """Distance between a query and the later token that names its row."""
     return int(session.aspect.rows == "written" and writes(session))
 
 
 def _sides(session: Session) -> tuple[Axis, Axis]:
-    """What queries and keys of the shown stack are tokens of."""
+    """Sides of the shown stack's queries and keys."""
     model = session.model
     sites = model.sites if model else ()
     return sides_of(session.stack, sites, has_target=bool(model and model.takes_target))
@@ -631,7 +631,7 @@ def _show_text(edit: QLineEdit, text: str, *, is_quiet_when_blank: bool = False)
 
 
 def _known_words(model: ModelInfo | None) -> str:
-    """How much the tokenizer knows, and where that is seen."""
+    """Show the size of the tokenizer's vocabulary, and where to see it."""
     if model is None or is_recorded(model):
         return ""
     noun = KINDS[model.tokenizer].pieces if model.tokenizer in KINDS else "tokens"
@@ -640,7 +640,7 @@ def _known_words(model: ModelInfo | None) -> str:
 
 
 def _text_name(model: ModelInfo | None) -> str:
-    """What stands in the first line: a text, or the path of something else."""
+    """Name of the first line: a text, or the path of something else."""
     if model is None or model.reads in ("text", "attention"):
         return "source" if model is not None and model.form == "encoder-decoder" else "text"
     return model.reads

@@ -56,7 +56,7 @@ _CODEC = Codec(is_strict=True, is_sparse=True)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class KeptChoices:
-    """What a person chose for the last figure; `page` is width, height and type, where they are their own.
+    """The user's choices for the last figure; `page` is width, height and type, if they are custom.
 
     A page that `is_fitted` ends where the next figure does; another has the height that was chosen.
     """
@@ -72,7 +72,7 @@ class KeptChoices:
 
     @classmethod
     def from_text(cls, text: str) -> "KeptChoices | None":
-        """What `text` gave at an earlier start; None for what does not say it, or says what cannot be."""
+        """Parse `text` from an earlier start; None if it is incomplete or impossible."""
         try:
             kept = _CODEC.read(cls, json.loads(text))
         except (ValueError, RecursionError):
@@ -103,7 +103,7 @@ class KeptChoices:
 
 
 class LastExport(QObject):
-    """Where the last figure of a window went, and how it was drawn: the next dialog begins there."""
+    """The target and settings of a window's last figure: the next dialog begins there."""
 
     def __init__(self, window: QWidget, *, folder: str = "", choices: str = "") -> None:
         super().__init__(window)
@@ -158,7 +158,7 @@ def resolution(value: int) -> QSpinBox:
 
 
 def thinning(value: int) -> QSpinBox:
-    """Which of the token labels are written; 0 stands for as many as there is room for."""
+    """Spacing of the token labels; 0 means as many as there is room for."""
     spin = QSpinBox(minimum=0, maximum=_MOST_BETWEEN_LABELS, prefix="1 label in ", value=value)
     spin.setSpecialValueText("labels that fit")
     spin.setAccessibleName("How many tokens lie between labels")
@@ -256,7 +256,7 @@ class ExportChoices(QWidget):
         return fitted(made) if self.fits.isChecked() else made
 
     def kept(self) -> KeptChoices:
-        """What is to be offered the next time."""
+        """Choices to offer next time."""
         has_choice = self._offered[self.view()].follows_width
         is_fit = self.fits.isChecked() if has_choice else self._was_fitted
         return KeptChoices(
@@ -596,7 +596,7 @@ class ExportDialog(QDialog):
         self.save_button.setEnabled(not problem)
 
     def suggested_path(self) -> str:
-        """Where and under which name the figure would go."""
+        """Suggested folder and name of the figure."""
         format: Format = self.choices.format()
         folder = Path(self._folder) if self._folder and Path(self._folder).is_dir() else Path.home()
         return str(folder / suggested_name(self.spec(), format))

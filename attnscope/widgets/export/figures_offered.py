@@ -79,7 +79,7 @@ def offered_figures(
 
 
 def current_figure(view: ViewState, offered: Mapping[str, FigureSpec]) -> str | None:
-    """Which of the offered figures the person is looking at."""
+    """The offered figure in the user's current view."""
     wanted: tuple[str, ...] = ("head", "grid")
     if view.page == "compare":
         wanted = ("difference",)
@@ -152,7 +152,7 @@ def _session_figures(
 
 @dataclass(frozen=True, slots=True)
 class _ShownTrace:
-    """What the window holds of a trace: all thumbnails, and the maps of the selected heads."""
+    """The window's part of a trace: all thumbnails, and the maps of the selected heads."""
 
     session: Session
     traced: Traced
@@ -192,7 +192,7 @@ class _ShownTrace:
 
 
 def _held(found: Kept | None, head: HeadRef) -> Kept:
-    """What the window holds of a head; raises UserError where it holds none."""
+    """The window's map of a head; raises UserError if it has none."""
     if found is None:
         raise UserError(f"The window holds no map of {head}.", expected="the map of a selected head")
     return found
@@ -239,7 +239,7 @@ def _with_gold(spec: HeadFigure, gold: tuple[GoldCell, ...]) -> HeadFigure:
 
 
 def _origin(session: Session, model: ModelInfo, caption: Caption) -> FigureOrigin:
-    """What the figures are made from, for figure files."""
+    """Origin of the figures, for figure files."""
     return FigureOrigin(
         source=model.source,
         model=model.name,

@@ -100,13 +100,13 @@ class PruningPlot(LinePlot):
         return best
 
     def place_of(self, found: PointRef) -> QPointF:
-        """Where in the widget a point lies."""
+        """Position of a point in the widget."""
         view = self.getPlotItem().getViewBox()
         there = view.mapViewToScene(self._place(found.point.n_removed, found.point.value))
         return QPointF(self.mapFromScene(there))
 
     def _place(self, n_removed: int, value: float) -> QPointF:
-        """Where a number lies on the axes."""
+        """Position of a number on the axes."""
         if self._has_log:
             value = float(np.log10(value)) if value > 0 else float("nan")
         return QPointF(n_removed, value)

@@ -1,4 +1,4 @@
-"""What labs and answers show besides charts: small maps of cells, and long tables of texts."""
+"""Parts of labs and answers besides charts: small maps of cells, and long tables of texts."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -31,13 +31,13 @@ from attnscope.widgets.theme import Dressed
 
 
 class LabWidget(Protocol):
-    """What the page needs of a lab, which is a QWidget besides; the signals carry a text and nothing."""
+    """The page's interface of a lab, which is also a QWidget; the signals carry a text and nothing."""
 
     hover_text: Any
     export_wanted: Any
 
     def figure_spec(self) -> FigureSpec | None:
-        """What Ctrl+E exports; None while there is nothing to export."""
+        """Figure for Ctrl+E; None while there is nothing to export."""
         ...
 
 
@@ -47,7 +47,7 @@ class HasControls(Protocol):
 
     @property
     def controls(self) -> LabControls[Any]:
-        """What is set in it."""
+        """Controls of the lab."""
         ...
 
 
@@ -168,12 +168,12 @@ class LabsPage(Dressed):
 
     @property
     def controls(self) -> LabControls[Any]:
-        """What is set in the lab that is looked at; nothing in one without."""
+        """Controls of the current lab; none if it has none."""
         lab = self.labs.get(self._shown)
         return lab.controls if isinstance(lab, HasControls) else self._no_controls
 
     def values(self) -> LabValues:
-        """What is set in the lab that is looked at, to be kept."""
+        """Settings of the current lab, to be saved."""
         return self.controls.values
 
     def take_values(self, values: LabValues) -> None:
@@ -219,7 +219,7 @@ class LabsPage(Dressed):
         self.controls_changed.emit()
 
     def _tell_of(self, lab: str) -> None:
-        """What is set in a lab has changed: told while it is looked at."""
+        """Report changed settings of a lab while it is current."""
         if lab == self._shown:
             self._tell()
 

@@ -405,7 +405,7 @@ class MergesView(LabFrame):
         self._show_play()
 
     def figure_spec(self) -> FigureSpec | None:
-        """How the number of pieces falls, merge by merge."""
+        """Chart of the number of pieces, merge by merge."""
         state = self.state
         if not state.n_steps:
             return None
@@ -560,7 +560,7 @@ class MergesView(LabFrame):
 
     @property
     def _size_shown(self) -> int:
-        """Which of the sizes is nearest to the one that is chosen."""
+        """The size nearest to the chosen one."""
         chosen = self.state.wish.vocab_size
         return min(range(len(VOCAB_SIZES)), key=lambda k: abs(VOCAB_SIZES[k] - chosen))
 

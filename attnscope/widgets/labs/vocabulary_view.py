@@ -70,7 +70,7 @@ class VocabularyView(Dressed):
         self.table.set_widths((56, 240, 100, 60, 72), stretched=1)
 
     def figure_spec(self) -> FigureSpec | None:
-        """How many pieces there are of each length."""
+        """Chart of the number of pieces of each length."""
         state = self.state
         if state.table is None:
             return None

@@ -136,7 +136,7 @@ class PositionColumn(Dressed):
         self.cosine.set_values(table.cosine, 1.0)
 
     def formula_height(self, width: int) -> int:
-        """How high the formulas are in this width, in px; 0 without one."""
+        """Height of the formulas at this width, in px; 0 without one."""
         return self._formula.heightForWidth(width) if self._formula.text() else 0
 
     def set_formula_height(self, height: int) -> None:
@@ -145,7 +145,7 @@ class PositionColumn(Dressed):
         self._formula.setVisible(height > 0)
 
     def note_height(self, width: int) -> int:
-        """How high the note is in this width, in px; 0 without one."""
+        """Height of the note at this width, in px; 0 without one."""
         metrics, words = self._note.fontMetrics(), self._note.full_text()
         room = QRect(0, 0, width, _NOTE_LINES * metrics.lineSpacing())
         return min(metrics.boundingRect(room, Qt.TextFlag.TextWordWrap, words).height(), room.height())

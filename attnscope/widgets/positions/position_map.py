@@ -103,7 +103,7 @@ class PositionMap(Dressed):
         return float(self._values[row, column]) if inside else None
 
     def plot_rect(self) -> QRectF:
-        """Where the matrix itself is drawn."""
+        """Rectangle of the matrix."""
         rect = QRectF(self.rect()).adjusted(type_px(_LEFT_PX), _TOP_PX, -_RIGHT_PX, -type_px(_BOTTOM_PX))
         if self._is_square:
             side = max(1.0, min(rect.width(), rect.height()))

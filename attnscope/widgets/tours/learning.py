@@ -161,7 +161,7 @@ class LearnPage(QWidget):
 
     @cached_property
     def _parts(self) -> tuple[WelcomePanel, HelpPanel]:
-        """What is shown, made when it is first asked for."""
+        """Parts of the page, made on first use."""
         welcome, guide = self._make()
         self.tabs.add("Welcome", welcome)
         self.tabs.add("Help", guide)
@@ -259,7 +259,7 @@ class Learning(QObject):
         when(self, self._take_back_invitation, view.changed.page)
 
     def progress(self) -> tuple[tuple[str, int], ...]:
-        """How many steps of each tour were seen, to be remembered."""
+        """Steps seen in each tour, to be saved."""
         return tuple(sorted(self._seen.items()))
 
     def invite(self) -> None:
@@ -342,7 +342,7 @@ class Learning(QObject):
         return True
 
     def offers(self) -> Iterable[Offer]:
-        """What the command palette offers of this: tours, help pages, and the topics of a lecture."""
+        """Palette entries: tours, help pages, and the topics of a lecture."""
         for tour in self.tours.tours:
             yield Offer(
                 item=Item(
@@ -419,7 +419,7 @@ class Learning(QObject):
         return PointerFrame(self._pages.window())
 
     def _take_back_invitation(self) -> None:
-        """Who is on Learn needs no invitation to it."""
+        """Remove the invitation to Learn once the user is there."""
         if self._view.page == "learn":
             self.invitation.hide()
 

@@ -80,7 +80,9 @@ class CardButton(QAbstractButton):
         return self._row.minimumSize()
 
     def hasHeightForWidth(self) -> bool:
-        """Where words wrap; a card of one line is as high as it is, or it would get no height at all."""
+        """A card's height depends on its width where words wrap; one of a single line needs it too, or would
+        get no height.
+        """
         return self._row.hasHeightForWidth()
 
     def heightForWidth(self, width: int) -> int:
@@ -160,7 +162,7 @@ class TourCard(CardButton):
 
 
 def tour_progress(tour: Tour, n_seen: int) -> str:
-    """How far somebody is in a tour."""
+    """Progress in a tour, in words."""
     n_steps = len(tour.steps)
     if n_seen >= n_steps:
         return "✓ seen"
@@ -191,7 +193,7 @@ LESSONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doors:
-    """What the cards of the welcome do."""
+    """Actions of the welcome cards."""
 
     open_model: Callable[[str], None]
     open_path: Callable[[str], None]
@@ -405,7 +407,7 @@ class WelcomePanel(QScrollArea):
         self._lab_grid.setRowStretch(len(cards) + 1, 1)
 
     def _show_times(self) -> None:
-        """How long the lessons take here, as the Train page says it."""
+        """Show the expected time of the lessons here, as on the Train page."""
         for name, plan in self._training.planning.times.plans.items():
             if name in self.lesson_cards:
                 self.lesson_cards[name].set_side(seconds_text(plan))

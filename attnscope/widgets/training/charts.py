@@ -114,7 +114,7 @@ class ScalingView(QWidget):
 
     @property
     def note(self) -> str:
-        """Which runs are drawn, and where what is drawn beside them comes from."""
+        """Note on the runs drawn, and on the origin of the lines beside them."""
         names = ", ".join(run.name for run in (self._kept if self._is_kept else self._state.summaries))
         parts = [_KEPT_WORDS if self._is_kept else "", PUBLISHED_WORDS if self.published.isChecked() else ""]
         return " ".join([f"Runs: {names}.", *filter(None, parts)])
@@ -376,7 +376,7 @@ class InspectionsView(QWidget):
         return " · ".join(part for part in parts if part)
 
     def _pointed(self, history: InspectionHistory) -> tuple[str, tuple[str, ...], Numbers]:
-        """What is told under the cursor: the numbers of the chart that it is in."""
+        """Numbers under the cursor, of the chart that it is in."""
         match self.plot.pointed_title:
             case "Accumulated update":
                 return "accumulated update", history.layers, history.moved_norms
@@ -407,7 +407,7 @@ class InspectionsView(QWidget):
 
 
 def _steps_words(history: InspectionHistory | None) -> str:
-    """How many of the steps that were looked at are drawn; empty where all are."""
+    """Note on the share of inspected steps that is drawn; empty if all are."""
     if history is None or history.n_steps_seen <= len(history.steps):
         return ""
     return f" · {len(history.steps):,} of {history.n_steps_seen:,} steps"

@@ -99,7 +99,7 @@ class CurvesBar(QWidget):
         return self._log.isChecked()
 
     def show_runs(self, n_runs: int) -> None:
-        """Which losses are drawn is a question only where several runs are."""
+        """Offer a choice of losses only if there are several runs."""
         self._loss_choice.setVisible(n_runs > 1 or self._losses != "both")
 
     def show_place(self, place: float | None) -> None:
@@ -183,7 +183,7 @@ class CurvesView(Dressed):
         self.redraw()
 
     def set_n_steps(self, n_steps: int) -> None:
-        """How long the run of the page will be; with several runs, or another axis, what is drawn counts."""
+        """Set the length of the page's run; with several runs, or another axis, the data count."""
         self._n_steps = n_steps
 
     @Slot()

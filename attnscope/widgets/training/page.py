@@ -98,7 +98,7 @@ class TrainingPage(QWidget):
 
     @property
     def actions_of_run(self) -> tuple[QAction, ...]:
-        """What can be done here, for menus: start, pause or resume, stop, open and save."""
+        """Actions of the page, for menus: start, pause or resume, stop, open and save."""
         run = self._run
         return (
             run.start_action,
@@ -246,7 +246,7 @@ class TrainingPage(QWidget):
         QTimer.singleShot(0, self, self._make_room)  # once the plots know their heights
 
     def _make_room(self) -> None:
-        """Where the curves would be cut, as in large type, they take what the half below can spare."""
+        """Give the curves room from the half below if large type would cut them."""
         if not self.isVisible():
             return
         above, below = self._down.sizes()
@@ -319,7 +319,7 @@ class TrainingPage(QWidget):
 
 
 def redraw_after_ms(worked_ms: float) -> int:
-    """When to redraw next, after `worked_ms` of processor time of the window's thread since the last time."""
+    """Delay to the next redraw, after `worked_ms` of processor time of the window's thread since the last."""
     return round(max(REDRAW_MS, min(_MOST_REDRAW_MS, worked_ms / _DRAWING)))
 
 

@@ -463,8 +463,8 @@ class _Band(NamedTuple):
 
 
 class RateStrip(Dressed):
-    """What a plan schedules against the step, small, with words: the learning rate, and below it the batch
-    size and the length of texts where these warm up.
+    """The schedules of a plan against the step, small, with words: the learning rate, and below it the batch
+    size and the length of texts if these warm up.
     """
 
     def __init__(self) -> None:

@@ -234,7 +234,7 @@ class LastRunButton(QPushButton):
 
 
 def _time_of(run: str) -> float:
-    """When a run was last written; 0 for what is no run, or is there no more."""
+    """Time at which a run was last written; 0 if it is not a run, or is gone."""
     folder = Path(run)
     times = []
     for name in ("recipe.toml", "metrics.jsonl") if run else ():
@@ -311,7 +311,7 @@ _STEADY = ("constant", "noam")
 
 
 def longer_words(recipe: str, step: int, n_more: int) -> str:
-    """How long the run of a recipe will be, and what becomes of its learning rate."""
+    """Length of a longer run of a recipe, and the effect on its learning rate."""
     n_steps = step + n_more
     told = [f"The run will be {plural(n_steps, 'step')} long and continue in its own folder."]
     kind = recipe_value(recipe, "schedule", "kind") or DEFAULT_SCHEDULE
@@ -395,7 +395,7 @@ _TOML = "Recipes (*.toml);;All files (*)"
 
 
 class RecipeRow(QWidget):
-    """Which recipe it is: the list of those that come with the program, presets, files, and the way back."""
+    """The choice of recipe: the list of bundled ones, presets, files, and the way back."""
 
     failed = Signal(str, str)
 
@@ -624,7 +624,7 @@ class RunPanel(Dressed):
         return self._sweep.is_active and self._state.run.status.phase == "idle"
 
     def _show_start(self) -> None:
-        """What Start does, and why it does nothing."""
+        """Show what Start does, and why it is disabled."""
         state = self._state
         for control in (self._start, self.start_action):
             control.setEnabled(state.can_start or state.can_lengthen)

@@ -98,7 +98,7 @@ class SweepDialog(QDialog):
 
     @property
     def wish(self) -> SweepWish:
-        """What the fields say."""
+        """The request in the fields."""
         texts = [(key.currentText().strip(), values.text().strip()) for key, values in self.rows]
         is_early = self.is_early.isChecked()
         return SweepWish(
@@ -195,7 +195,7 @@ class SweepDialog(QDialog):
 
     @Slot()
     def _show_sum(self) -> None:
-        """How much is asked for, or what is wrong with it."""
+        """Show the size of the request, or its fault."""
         if self._state.is_active:
             self._tell(self._state.what)
             self.start_button.setEnabled(False)

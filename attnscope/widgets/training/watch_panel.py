@@ -300,7 +300,9 @@ class WatchPanel(QWidget):
 
 
 def _answer_words(comparison: Comparison, tokens: Sequence[Token]) -> str:
-    """What the model makes of the sentence: its verdict on a second one, what it writes, or says first."""
+    """The model's output for the sentence: its verdict on a second one, its generated text, or its first
+    prediction.
+    """
     output = comparison.after
     if output.follows is not None:
         return f"says “{next_verdict(output.follows)}” {max(output.follows, 1.0 - output.follows):.0%}"

@@ -1,4 +1,4 @@
-"""What the menu actions do: each is an intent of the session or the view, or opens a dialog.
+"""The menu actions: each calls the session or the view, or opens a dialog.
 
 A copied figure is pixels for everyone, and SVG for programs that take it, never more than fits.
 """
@@ -245,7 +245,7 @@ class Handout(QObject):
 
 
 class Openings:
-    """What opens in one part of the window what another part knows."""
+    """Openings in one part of the window of things known to another."""
 
     def __init__(self, session: Session, training: TrainingState, view: ViewState, recents: Recents) -> None:
         self._session, self._training, self._view, self._recents = session, training, view, recents

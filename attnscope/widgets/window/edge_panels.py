@@ -495,7 +495,7 @@ class KeptLine(ElidedLabel):
 
 
 def view_offers(kept: KeptViews) -> Iterable[Offer]:
-    """What the command palette offers: every view by its name."""
+    """Palette entries for all views, by name."""
     for k, view in enumerate(kept.views):
         go: Callable[[], None] = partial(kept.go, k)
         detail = view.saved.look.page.capitalize()

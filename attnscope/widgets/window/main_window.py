@@ -199,7 +199,7 @@ class Undoing:
         self.of_session.setText(self._session_words("undo") or "Undo")
 
     def _words(self, way: Way) -> str:
-        """What an action would do; empty where there is nothing to be done."""
+        """Tip of an action; empty if it does nothing."""
         if self._view.page != "labs":
             return self._session_words(way)
         controls = self._labs.controls
@@ -468,7 +468,7 @@ class MainWindow(QMainWindow):
         self.setMinimumSize(*(_LARGE_LEAST if is_large else _LEAST))
 
     def _stand_as_before(self) -> None:
-        """What stood otherwise in type of this size stands so again; at a desk, else, as at first."""
+        """Restore the layout last used at this size of type; else, at a desk, the initial one."""
         factor = self._palette.type_factor
         if not self._sizes.enter(factor) and factor == 1.0:
             self.pages.explore.share_out()
@@ -488,7 +488,7 @@ class MainWindow(QMainWindow):
         return save(offered[shown], path)
 
     def settings_snapshot(self) -> Settings:
-        """What to remember until the next start."""
+        """State to remember until the next start."""
         place = self.normalGeometry() if self.isMaximized() else self.geometry()
         return Settings(
             theme=self.view.theme,
@@ -521,7 +521,7 @@ class MainWindow(QMainWindow):
         self.closing.emit()
 
     def event(self, event: QEvent) -> bool:
-        """What an entry of a menu does, or why it cannot be done now, stands in the status bar."""
+        """Show in the status bar what a menu entry does, or why it is disabled."""
         if isinstance(event, QStatusTipEvent):
             self.view.set_pointer_text(event.tip())
             return True

@@ -201,7 +201,7 @@ def _inside(rect: QRect, screen: QRect) -> QRect:
 
 
 class SizesByType:
-    """Where splitters stood at each size of type: labels push them aside, and they come back as they were."""
+    """Splitter positions at each size of type: labels push parts aside, and they come back as they were."""
 
     def __init__(self, splitters: Mapping[str, QSplitter], settings: Settings) -> None:
         self._splitters = splitters
@@ -245,7 +245,7 @@ def restore_splitters(splitters: Mapping[str, QSplitter], settings: Settings) ->
 def splitter_sizes(
     splitters: Mapping[str, QSplitter], before: Iterable[tuple[str, tuple[int, ...]]] = ()
 ) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Where the splitters stand; where `before`, when a part of one is folded away now."""
+    """Positions of the splitters; `before` if a part of one is folded away now."""
     known, found = dict(before), {}
     for name, splitter in splitters.items():
         sizes = tuple(splitter.sizes())
@@ -293,7 +293,7 @@ class PanelWindow(QWidget):
 
 
 class Gap(QWidget):
-    """What stands where a panel was."""
+    """Placeholder for a panel that was moved out."""
 
     def __init__(self, title: str, bring_back: Callable[[], None]) -> None:
         super().__init__()
@@ -303,7 +303,7 @@ class Gap(QWidget):
         column(label, self.button, None, on=self, margins=8, spacing=-1)
 
     def take_room(self, orientation: Qt.Orientation, *, has_limit: bool) -> int:
-        """How much of a splitter this needs, in px; with a limit it takes no more when there is more."""
+        """Size of this in a splitter, in px; with a limit it takes no more if there is more."""
         if orientation == Qt.Orientation.Horizontal:
             self.setMaximumWidth(_GAP_PX[0] if has_limit else _MOST_PX)
             return _GAP_PX[0]

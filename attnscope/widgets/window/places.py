@@ -71,7 +71,7 @@ class WindowPlaces:
 
     @property
     def look(self) -> LookSaved:
-        """How things are shown now: also the tab in front, the lab with what is set in it, inside a head."""
+        """The current look, with the tab in front, the lab with its settings, and the inside of a head."""
         look = replace(self._view.look, tab=self.shown_tab(self._view.page))
         labs, inside = self._pages.labs, self._pages.explore.head_panel.inside
         if look.page == "labs":
@@ -94,7 +94,7 @@ class WindowPlaces:
             inside.state.bring_back(look.step, look.query)
 
     def lab_words(self) -> LabWords | None:
-        """What the lab that is shown says; None when it says nothing."""
+        """Words of the lab shown; None if it has none."""
         lab = self._lab()
         words = getattr(getattr(getattr(lab, "lab", None), "shown", None), "words", None)
         return words if isinstance(words, LabWords) else None
@@ -114,7 +114,7 @@ class WindowPlaces:
                 self._view.fold(frozenset())
 
     def _folded(self, point: Point) -> frozenset[PagePart]:
-        """What must go so that the part pointed at has `LEAST_PX` of height."""
+        """Parts to fold so that the part pointed at has `LEAST_PX` of height."""
         explore, centre = self._pages.explore, self._pages.parentWidget()
         layout = centre.layout() if centre is not None else None
         if layout is not None:

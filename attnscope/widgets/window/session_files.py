@@ -65,7 +65,7 @@ def open_figure_file(
 
 
 def session_of(saved: SavedFigure) -> SavedSession:
-    """What the window shows of the figure's question."""
+    """Session that shows the figure's question."""
     origin, style = saved.origin, saved.style
     return SavedSession(
         source=origin.source,
@@ -99,7 +99,7 @@ _MAX_SIBLINGS = 60
 
 
 def kind_of_path(path: str) -> Opened:
-    """What `path` is to be opened as; raises LoadError for what is nothing of this."""
+    """Kind of file at `path`; raises LoadError if it is none of these."""
     place = Path(path)
     try:
         is_file, is_folder = place.is_file(), place.is_dir()
@@ -131,7 +131,7 @@ def is_picture(path: str) -> bool:
 
 
 def find_moved_model(source: str, sha256: str, near: Path) -> str:
-    """Where the model of a session is now: its own path, or a folder beside the session with its hash.
+    """Location of a session's model: its own path, or a folder beside the session with its hash.
 
     Empty when it is in neither place. Folders are compared by their manifest, so nothing large is read.
     """
@@ -236,11 +236,11 @@ _MOST_BYTES = MAX_BYTES * 9 // 10
 
 
 class ShownPlaces(Protocol):
-    """What the view state does not know of how the window is shown: tabs, the lab and what is set in it."""
+    """The parts of the view unknown to the view state: tabs, the lab and its settings."""
 
     @property
     def look(self) -> LookSaved:
-        """How things are shown now."""
+        """The current look."""
         ...
 
     def show_look(self, look: LookSaved) -> None:
@@ -350,7 +350,7 @@ class AwaitedSession:
 
 
 class SessionFiles(QObject):
-    """What is open, as files; `open_run` shows a training run."""
+    """The open work as files; `open_run` shows a training run."""
 
     def __init__(
         self,
@@ -379,7 +379,7 @@ class SessionFiles(QObject):
         when(window, self._on_model, session.changed.model)
 
     def content(self, folder: Path | None = None) -> bytes:
-        """What is open as a session file; empty when there is nothing worth keeping."""
+        """The open work as a session file; empty if there is nothing worth saving."""
         return self._bytes(self.kept.views, folder)
 
     def _bytes(self, views: Views, folder: Path | None = None) -> bytes:
@@ -391,7 +391,7 @@ class SessionFiles(QObject):
         return session_bytes(saved, folder=folder, version=program_version())
 
     def _place(self, saved: SavedSession, near: Path | None) -> str:
-        """Where a session's model is now, as far as is known: where it was, near a file, or found before."""
+        """Location of a session's model, as far as known: its path, near a file, or found before."""
         found = find_moved_model(saved.source, saved.sha256, near) if near is not None else ""
         return found or (saved if is_in_place(saved.source) else self._as_moved(saved)).source
 
@@ -406,7 +406,7 @@ class SessionFiles(QObject):
         return len(self._bytes(views)) <= _MOST_BYTES
 
     def take(self) -> SavedSession | None:
-        """What is shown now, without notes and kept views; None where no model or no text is open."""
+        """The current view, without notes and kept views; None if no model or no text is open."""
         session = self._session
         if session.model is None or not session.text.strip():
             return None

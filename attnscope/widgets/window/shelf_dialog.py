@@ -226,7 +226,7 @@ class ShelfDialog(QDialog):
         self._show_download()
 
     def _told(self, chosen: ShelfRow | None) -> str:
-        """What the state of the chosen model means, and what the button would do."""
+        """Meaning of the chosen model's state, and the effect of the button."""
         state = self._state
         if chosen is None:
             return "No matches. Type the owner/name of a model as on its page." if state.is_listed else ""

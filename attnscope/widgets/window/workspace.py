@@ -1,4 +1,4 @@
-"""What lies around the pages: command palette, history, sessions, panels in windows of their own."""
+"""Around the pages: command palette, history, sessions, panels in windows of their own."""
 
 import os
 import time
@@ -114,7 +114,7 @@ class Autosave(QObject):
         self._lock.unlock()
 
     def last(self) -> Path | None:
-        """What to restore: the newest copy of a program that died, else what was open the last time."""
+        """Session to restore: the newest copy of a program that crashed, else the last one open."""
         left = _left_behind(self._folder, self._path)
         last = self._folder / LAST_NAME
         return left[0] if left else last if last.is_file() else None

@@ -130,7 +130,7 @@ class _Trained:
         self._times.append(1e3 * (time.perf_counter() - begin_s))
 
     def row(self) -> StepsRow:
-        """What is known of the way by now."""
+        """State so far."""
         return StepsRow(
             way=self._way,
             losses=tuple(self._losses),

@@ -1,4 +1,4 @@
-"""What training keeps for its gradients against depth: plain layers and reversible ones, measured.
+"""Memory that training keeps for its gradients against depth: plain layers and reversible ones, measured.
 
     symbol   meaning                                                             shape
     kept     bytes that autograd holds once the loss is known                    one number
@@ -125,7 +125,7 @@ class Ledger:
         self._weights, self._holders = weights, dict[int, int]()
 
     def pack(self, tensor: Tensor) -> "Tensor | _Held":
-        """What autograd keeps in the place of a tensor."""
+        """Replace a tensor for autograd."""
         if tensor.untyped_storage().data_ptr() in self._weights:
             return tensor
         return _Held(self, tensor)

@@ -102,7 +102,7 @@ def _finding(
     *,
     is_whole: bool = False,
 ) -> BleuFinding:
-    """What is known of the texts that are done; intervals and parts once they are the whole."""
+    """Finding for the texts done; intervals and parts once complete."""
     told = sorted(told, key=lambda text: text.index)
     score = bleu([text.written for text in told], [text.references for text in told], has_interval=is_whole)
     parts: tuple[BleuPart, ...] = ()

@@ -33,7 +33,7 @@ _RATE, _WARMUP_SHARE = 1e-3, 0.1
 
 
 def tune_recipe(question: TuneQuestion) -> Recipe:
-    """What a run of the question is, but for its seeds and its way."""
+    """Recipe of the question's runs, except for seed and method."""
     return parse_recipe(f"""
 [model]
 pooling = "mean"
@@ -59,7 +59,7 @@ from = "stories-masked"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedStart:
-    """What all runs of a question share: recipe, data, and the model that they start from."""
+    """Shared by all runs of a question: recipe, data, and the initial model."""
 
     recipe: Recipe
     data: Prepared

@@ -112,6 +112,6 @@ def rate_at(step: int, warming: Warming, question: WarmupQuestion) -> float:
 
 
 def histogram(sizes: Tensor) -> tuple[int, ...]:
-    """How many parameters moved by how much, [N_BINS]; those that did not move are left out."""
+    """Histogram of the parameters' changes, [N_BINS], without unchanged ones."""
     logs = sizes[sizes > 0].log10().clamp(FIRST, LAST)
     return tuple(int(n) for n in torch.histc(logs, N_BINS, FIRST, LAST).tolist())
