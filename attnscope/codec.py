@@ -142,7 +142,7 @@ class Codec:
         self._room = MAX_ARRAY_BYTES
 
     def write(self, record: Any) -> dict[str, Any]:
-        """A record as JSON can hold it; raises TypeError for what no annotation here knows."""
+        """Convert a record to JSON; raises TypeError for unsupported types."""
         found: dict[str, Any] = self._tagged((type(record),)).write(record)
         return found
 

@@ -51,7 +51,7 @@ ARGUMENTS = {
     "target": "the second text, where the model reads or writes one",
     "text": "what the model reads",
     "title": "what stands above the figure",
-    "top": "how many tokens are told at each position",
+    "top": "how many candidates to return at each position",
     "trace": "what a model, a recording or arrays gave",
     "width_mm": "width of the page in millimetres",
 }

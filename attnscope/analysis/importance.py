@@ -274,7 +274,7 @@ def learn_gates(
 
 
 def importance_of_gates(learned: LearnedGates, n_texts: int) -> Importance:
-    """The order in which learned gates give heads up: by the chance of being open."""
+    """Rank heads by their learned probability of staying open."""
     scores = tuple(HeadScore(head=head, value=value) for head, value in learned.open_probability)
     return Importance(ranking="learned", scores=scores, n_texts=n_texts)
 

@@ -16,8 +16,8 @@ model's own, proves the numbers in between.
 
 Everything the weights of one head say: the singular values of both products, then their token pairs.
 
-Singular values come first: they need no vocabulary. A product that cannot be had is refused by name, and the
-other one is read all the same.
+Singular values come first: they need no vocabulary. A product that does not exist is rejected with an
+explanation, and the other one is read all the same.
 
 Token pairs are what a head's weights say without any text: its OV and QK matrices between tokens.
 

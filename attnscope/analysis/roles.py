@@ -296,7 +296,7 @@ def _undecided(head: HeadRef, table: HeadTable, column: str) -> str:
     measure = _strongest(head, table)
     estimate = table.estimate(head, measure)
     if estimate.value != estimate.value:
-        return "nothing can be told of it: no measure of its weights is a number on these texts"
+        return "no measure is defined on these texts"
     place = place_of(table.heaviest_offset(head) or 0)
     said = _WAYS[measure].format(value=f"{estimate.value:.2f}", place=place, column=column)
     why = "has no single role" if _stands_out(head, table, measure) else "nothing stands out"

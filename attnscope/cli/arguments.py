@@ -120,7 +120,7 @@ def output_file(text: str) -> Path:
     path = path_of(text)
     _refuse_folder(text)
     if text == "-":
-        raise argparse.ArgumentTypeError("'-' is no name of a file; /dev/stdout is standard output")
+        raise argparse.ArgumentTypeError("'-' is not a file name; /dev/stdout is standard output")
     if not path.name or os.path.isdir(path):  # pathlib raises where a folder may not be looked into
         raise argparse.ArgumentTypeError(f"'{text}' is a folder, not the name of a file")
     if not os.path.isdir(path.parent):

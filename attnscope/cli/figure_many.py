@@ -253,7 +253,7 @@ def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def draw_each(arguments: argparse.Namespace) -> int:
-    """Make every figure; a line that cannot be read is told and the others are made. Raises UserError."""
+    """Make every figure; report unreadable lines and continue. Raises UserError."""
     numbers, lines = _lines(arguments)
     _check_fields(arguments.out, len(lines))
     if "{head}" in arguments.out and shows(arguments) == "all heads":

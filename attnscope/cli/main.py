@@ -194,7 +194,7 @@ def run_guarded(arguments: argparse.Namespace) -> int:
 
 
 def _done(arguments: argparse.Namespace) -> int:
-    """The code that a command ends with; what it could not save is told last."""
+    """Exit code of a command; unsaved files are reported last."""
     try:
         code = int(arguments.run(arguments))
     finally:

@@ -71,7 +71,7 @@ def draw_on_axes(spec: FigureSpec, axes: Any = None) -> Any:
         axes = pyplot.subplots(figsize=size, layout="constrained")[1]
     elif not hasattr(axes, "imshow"):
         raise UserError(
-            f"These are no axes: an object of type {type(axes).__name__}.",
+            f"Expected matplotlib axes, not an object of type {type(axes).__name__}.",
             expected="axes of matplotlib, such as plt.subplots()[1]",
         )
     drawn = as_drawn(spec)
@@ -114,7 +114,7 @@ _application: list[QGuiApplication] = []
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure that can be saved, or shown by a notebook: maps of weights as a page to hover over.
+    """A figure that can be saved; shown in notebooks as an interactive page.
 
     `axes` are the tokens of each layer of a grid.
     """
@@ -168,7 +168,9 @@ class Figure:
         return self.render("svg").decode()
 
     def _repr_html_(self) -> str | None:
-        """The page to hover over, self-contained; None for what is no map of weights, or too large."""
+        """The interactive page, self-contained; None for anything but a map of weights, or if it is too
+        large.
+        """
         ensure_gui()
         return notebook_html(self.spec, self.axes, self._picture)
 

@@ -1,4 +1,4 @@
-"""A figure in a notebook: a page to hover over where scripts run, a picture where they do not.
+"""A figure in a notebook: an interactive page where scripts run, a picture where they do not.
 
 The page is self-contained and lies in a shadow tree of its own, so that neither its style nor its ids meet
 those of the notebook. Weights travel as numbers of 4 bytes where there are few, else as one of 255 levels of

@@ -535,7 +535,7 @@ def without_special_links(shown: HeadMap, gold: tuple[GoldCell, ...]) -> tuple[G
 
 
 def _kept(tokens: tuple[Token, ...]) -> NDArray[np.intp]:
-    """The places of what is no special token; all of them where there is nothing else."""
+    """Indices of the non-special tokens; all if there are no others."""
     places = np.array([i for i, token in enumerate(tokens) if not token.is_mark], dtype=np.intp)
     return places if len(places) else np.arange(len(tokens))
 

@@ -134,7 +134,7 @@ class TokensById(Protocol):
 
 
 class NoTokens(ABC):
-    """The vocabulary of what has none: ids are places, and nothing can be told of them."""
+    """The vocabulary of a network that has none: ids are indices without further meaning."""
 
     kind = "none"
 

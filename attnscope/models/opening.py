@@ -6,7 +6,8 @@ Opening files of recorded attention, and of traces, as something to look at.
 
 Recorded attention in the place of a network, so that everything that only looks at heads works with it.
 
-It has one text, which it cannot read anew, and gives no output: what needs a model is refused by name.
+It has one text, which it cannot read anew, and gives no output: anything that needs a model is rejected with
+an explanation.
 """
 
 import os
@@ -403,7 +404,7 @@ class RecordedNetwork:
         raise needs_model(self.recorded.name, "An output")
 
     def shown_positions(self, inputs: Inputs) -> list[int]:
-        """None: there is no output."""
+        """No positions: the model has no output."""
         return []
 
     def _note(self) -> str:

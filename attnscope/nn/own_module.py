@@ -64,7 +64,7 @@ class OwnModule(nn.Module, ABC):
 
     @abstractmethod
     def fill_tables(self) -> None:
-        """Compute what is no weight; called again after whatever gives the weights new memory."""
+        """Compute the non-learned buffers; called again when the weights are moved to new memory."""
 
     def take_memory(self, device: str | torch.device) -> None:
         """Leave the device "meta": weights are whatever the memory held, the tables are computed.

@@ -264,7 +264,7 @@ class OfSecond:
         self._probe = probe
 
     def gate(self, site: SiteKey) -> Tensor | None:
-        """See `Probe`, as all these."""
+        """-"""
         return self._probe.gate(_renamed(site))
 
     def edits(self, site: SiteKey) -> Edits | None:

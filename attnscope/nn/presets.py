@@ -23,7 +23,7 @@ megatron-lm-8b    8,317,040,640    Shoeybi et al. 2019, table 2 ("8.3 billion")
 turing-nlg       17,176,845,728    Microsoft Research 2020 ("17 billion")
 gpt-3           174,604,259,328    Brown et al. 2020, table 2.1 ("175 billion")
 
-The number 2,884,497,408 that is told of t5-3b counts the shared embedding (32,128 pieces) twice.
+The published parameter count of t5-3b, 2,884,497,408, counts the shared embedding (32,128 pieces) twice.
 """
 
 from dataclasses import replace

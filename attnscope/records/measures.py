@@ -143,7 +143,7 @@ def difference_of(first: Sequence[int], n_first: int, second: Sequence[int], n_s
 
 
 def has_sign(found: Share, sign: int) -> bool | None:
-    """Whether a difference has a sign; None where its interval has both, so that nothing can be told."""
+    """Whether a difference has a sign; None if its interval includes both."""
     if found.low <= 0.0 <= found.high:
         return None
     return (found.value > 0) == (sign > 0)
@@ -204,7 +204,7 @@ class Estimate:
 
     @property
     def least(self) -> float:
-        """The lower end; of a share that held in all of many texts, that of Clopper and Pearson (1934)."""
+        """The lower end; for an event seen in every text, that of Clopper and Pearson (1934)."""
         if self.low == self.low or self.value != 1.0 or self.n < MANY:
             return self.low
         return float(((1 - LEVEL) / 2) ** (1 / self.n))

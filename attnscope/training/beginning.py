@@ -87,7 +87,7 @@ def begin(
 
 
 def _holds_state(folder: RunFolder) -> bool:
-    """Whether there is a run to resume; raises what says that the folder holds something else."""
+    """Whether there is a run to resume; raises UserError if the folder holds anything else."""
     for inner in (folder.folder, folder.folder / "checkpoints", folder.folder / "probes"):
         sweep_temporary(inner, stale_after_s=0.0)  # the lock is held: nobody else writes here
     if folder.holds_run:

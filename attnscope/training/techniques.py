@@ -270,7 +270,7 @@ class InspectionsReader:
         return self._n_bytes
 
     def read(self, folder: Path) -> Iterator[None]:
-        """Read what is new in `folder`, a piece at a time; a file that is not there is an empty one."""
+        """Read the new lines in `folder`, a piece at a time; a missing file counts as empty."""
         if folder != self._folder:
             self._begin(folder)
         try:

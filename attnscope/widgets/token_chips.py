@@ -200,7 +200,7 @@ class TokenStrip(Telling, Dressed):
         return QSize(400, self._n_rows * self.row_px)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Paint the chips that are in sight and not as they were."""
+        """Repaint visible chips that changed."""
         wanted = event.region()
         bounds = wanted.boundingRect().adjusted(-3, -3, 3, 3)
         first = bisect_left(self._chips, float(bounds.top()), key=lambda chip: chip.rect.bottom())

@@ -2,7 +2,7 @@
 
 Answering what one output token owes to the inputs, by four methods and as a graph. No Qt.
 
-A method that a model or text does not allow is refused by name; the others are shown all the same.
+A method that a model or text does not allow is reported with the reason; the others are still shown.
 """
 
 from collections.abc import Generator, Iterator
@@ -250,7 +250,7 @@ class _About:
         self._rows[method] = InfluenceRow(method=method, weights=found.astype(np.float32))
 
     def add_refusal(self, method: Method) -> bool:
-        """Whether a method does not apply to such a text or model; then the row says why."""
+        """Whether a method does not apply to the text or model; if so, record the reason."""
         refusal = self._refusal(method)
         if refusal:
             self._rows[method] = InfluenceRow(method=method, refusal=refusal)

@@ -183,7 +183,7 @@ def show_batch(request: ShowBatch, desk: Desk) -> Iterator[Reply]:
 
 @serves(ShowPresets)
 def show_presets(request: ShowPresets, desk: Desk) -> Iterator[Reply]:
-    """The models of the literature, and what is free."""
+    """Presets, with free memory and disk."""
     from attnscope.training.paper import free_bytes, preset_rows
 
     device = choose_device("auto")

@@ -1,4 +1,4 @@
-"""A figure file holds what to draw and gives it back; anything else in it is refused by name."""
+"""A figure file holds what to draw and gives it back; anything else in it is rejected with an explanation."""
 
 import base64
 import dataclasses

@@ -215,7 +215,7 @@ def test_that_one_head_is_a_map_of_matplotlib_and_other_views_are_pictures():
     figure.canvas.draw()
     new = at.figure(trace, view="head", width_mm=50.8, height_mm=50.8).to_matplotlib()
     np.testing.assert_allclose(new.figure.get_size_inches(), (2, 2))
-    with pytest.raises(UserError, match="These are no axes"):
+    with pytest.raises(UserError, match="Expected matplotlib axes"):
         at.figure(trace).to_matplotlib("left")
     plt.close("all")
 

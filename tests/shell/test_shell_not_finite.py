@@ -111,7 +111,7 @@ def test_that_measures_over_texts_say_nothing_of_heads_whose_weights_are_no_numb
     columns = zip(found.table.names, found.table.values.T, strict=True)
     known = [name for name, column in columns if not np.isnan(column).all()]
     assert known == ["next"]  # which the mask forbids
-    assert all("nothing can be told of it" in card.sentence for card in found.cards)
+    assert all("no measure is defined on these texts" in card.sentence for card in found.cards)
     assert all(card.roles == () for card in found.cards)
     with pytest.raises(NotFiniteError):
         list(head_pairs(model, [SENTENCE]))

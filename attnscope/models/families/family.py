@@ -37,7 +37,7 @@ class Handle(Protocol):
     """Something that lasts until it is removed, such as a hook."""
 
     def remove(self) -> None:
-        """End it."""
+        """Remove the hook."""
 
 
 def own_setting(model: Any, key: str) -> Any:

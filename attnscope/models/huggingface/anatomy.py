@@ -260,7 +260,7 @@ class _Gave(QuietProbe):
         return True
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
-        """See `Probe`."""
+        """-"""
         self.waiting[site] = out.transpose(1, 2).flatten(2).detach().clone()
 
 
@@ -331,7 +331,7 @@ class _SeenCall(QuietProbe):
         return site == self.site
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
-        """See `Probe`."""
+        """-"""
         self.scale = call.score.scale
         self.found = {name: getattr(call, name)[:, :, 0].detach().clone() for name in ("q", "k", "v")}
 

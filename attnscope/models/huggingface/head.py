@@ -17,9 +17,9 @@ What every layer of a model of the library leaves behind, and the model's own he
 The library's own hidden states are the streams, but for the last one, which comes with the last norm done
 already: that stream is what the norm was about to read. Which norm it is its family says
 (`Family.last_norm`): a norm that was missed would make every layer but the last say something else, and no
-proof on the last layer could tell. Models of which it is not known are refused by name. Of the others two
-things are proven on each text: the norm of the last stream is what the library gives, and the head makes the
-model's own logits of it.
+proof on the last layer could tell. Models for which it is unknown are rejected with an explanation. Of the
+others two things are proven on each text: the norm of the last stream is what the library gives, and the head
+makes the model's own logits of it.
 
 | symbol | meaning                                                   | shape                   |
 |--------|-----------------------------------------------------------|-------------------------|

@@ -4,7 +4,7 @@ The attention function that the library calls in our name; every such call ends 
 
 Follows what the library's own `sdpa` function means by its arguments: without a mask a module that says
 `is_causal` lets a query see the keys up to its own number, and keys beyond the last query are cut off.
-An argument that would change the result and is not understood is refused by name.
+Unknown arguments that would change the result are rejected with an explanation.
 
     symbol             meaning                     shape
     query              queries                     [batch, n_heads, n_queries, d_head]

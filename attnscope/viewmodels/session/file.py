@@ -1,7 +1,8 @@
 """A session as a file: model by name and hash, texts, gates, selection, comparison, looks, notes, kept views.
 
 Strict JSON with a cap on its size. Nothing in it is run, and no path in it is opened but those of models.
-Fields of a newer program are kept aside with a warning; a damaged file is refused by name (F60, F62, F63).
+Fields of a newer program are kept aside with a warning; a damaged file is rejected with an explanation (F60,
+F62, F63).
 """
 
 import json

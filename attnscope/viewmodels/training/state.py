@@ -90,7 +90,7 @@ class RunPlace:
         self._changed()
 
     def stand_at(self, folder: str) -> None:
-        """Stay at the folder of a run that was opened, as if it had been chosen; nobody is told."""
+        """Select an opened run's folder without emitting a signal."""
         self.folder, self._is_chosen = folder, bool(folder)
 
     def take_fresh(self) -> None:

@@ -583,7 +583,7 @@ class RunsPanel(QWidget):
             self._add(folder)
 
     def _add(self, folder: str) -> None:
-        """List what is there; a folder that was told to hold no run is told of again."""
+        """List the new runs; report again a folder once reported empty."""
         self._told = None
         self._runs.add(folder)
 
