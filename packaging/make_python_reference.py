@@ -16,6 +16,8 @@ from typing import Any, Literal, TypedDict, get_args, get_origin
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this checkout, not an installed copy
 
 import attnscope
+from attnscope.codec import AllowedNames
+from attnscope.counting import listed
 from attnscope.fields import options_of
 from attnscope.figures import page
 
@@ -164,14 +166,14 @@ def _line(name: str, kind: str, default: str | None, of: Any, *, words: str | No
 
 
 def _choices(kind: str, of: Any) -> str:
-    """Members of a literal alias, if the type names one."""
+    """Members of a literal alias, or of one for the names of a list, if the type names one."""
     modules = (inspect.getmodule(of), page)
     for name in re.findall(r"[A-Z]\w+", kind):
         found = next((getattr(one, name) for one in modules if hasattr(one, name)), None)
-        literal = next((one for one in (found, *get_args(found)) if get_origin(one) is Literal), None)
-        if literal is not None:
-            named = [f'"{one}"' if isinstance(one, str) else str(one) for one in get_args(literal)]
-            return f"{', '.join(named[:-1])} or {named[-1]}"
+        for one in (found, *get_args(found)):
+            literals = get_args(one) if get_origin(one) is Literal else ()
+            if names := one.names if isinstance(one, AllowedNames) else literals:
+                return listed([f'"{name}"' if isinstance(name, str) else str(name) for name in names], "or")
     return ""
 
 

@@ -41,8 +41,9 @@ gone can become important; otherwise the first scores decide all. Heads are remo
 equals removing their weights; the model is left as it was.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -61,11 +62,13 @@ from attnscope.analysis.model_adapter import (
     gate_tensors,
     subject_of,
 )
-from attnscope.counting import there_are
+from attnscope.counting import listed, there_are
 from attnscope.errors import UserError, of_wrong_kind
 from attnscope.models.model import Model
 from attnscope.nn import START_LOG_ALPHA, exact, open_probability, sample_gates, settled_gates
 from attnscope.records.importance import (
+    LEARNING_STEPS,
+    RANKINGS,
     CurvePoint,
     CurveSoFar,
     HeadScore,
@@ -104,55 +107,85 @@ def importance(
     if not isinstance(model, Model):
         raise of_wrong_kind(model, "what to prune", "a model", "Open one: attnscope.load(name).")
     subject, batches = subject_of(model), build_batches(model, samples, batch_size)
-    found: Importance | None = None
-    events = measure_importance(
-        subject, batches, ranking, gates=gates, is_normalised=is_normalised, seed=seed
+    if ranking in RANKINGS and RANKINGS[ranking].source == "learned":
+        raise _unknown(ranking)
+    how = Scoring(gates=gates, is_normalised=is_normalised, seed=seed)
+    events = measure_importance(subject, batches, ranking, how)
+    return next(event for event in events if isinstance(event, Importance))
+
+
+def _unknown(ranking: str) -> UserError:
+    known = [name for name, one in RANKINGS.items() if one.source != "learned"]
+    return UserError(
+        f"There is no ranking '{ranking}'.",
+        expected=listed(known, "or"),
+        action="Learned gates are made by learn_gates.",
     )
-    for event in events:
-        if isinstance(event, Importance):
-            found = event
-    if found is None:
-        raise ValueError("no importance came out")
-    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scoring:
+    """How heads are scored: with which gates, and what else a ranking reads; `penalty` is in nats a head."""
+
+    gates: Gates = NO_GATES
+    is_normalised: bool = False
+    seed: int = 0
+    penalty: float = 0.02
+    n_steps: int = LEARNING_STEPS
+
+
+PLAINLY = Scoring()
+Scored = Iterator[PartsDone | LearnedGates | Importance]
 
 
 def measure_importance(
     subject: Subject,
     batches: Sequence[TokenBatch],
     ranking: Ranking = "gradient",
-    *,
-    gates: Gates = NO_GATES,
-    is_normalised: bool = False,
-    seed: int = 0,
-) -> Iterator[PartsDone | Importance]:
-    """Progress after each pass, then the importance; stop iterating to cancel."""
+    how: Scoring = PLAINLY,
+) -> Scored:
+    """Progress after each pass, gates that were learned, then the importance; stop iterating to cancel."""
     require_heads(subject.sites)
-    parts: Iterator[Scores | None]
-    match ranking:
-        case "gradient":
-            parts = _gradient_parts(subject, batches, gates)
-        case "leave-one-out":
-            parts = _leave_one_out_parts(subject, batches, gates)
-        case "random":
-            parts = iter(())
-        case _:
-            raise UserError(
-                f"There is no ranking '{ranking}'.",
-                expected="gradient, leave-one-out or random",
-                action="Learned gates are made by learn_gates.",
-            )
-    n_total = len(batches) * (len(heads_of(subject)) + 1 if ranking == "leave-one-out" else 1)
+    if ranking not in WAYS:
+        raise _unknown(ranking)
+    yield from WAYS[ranking](subject, batches, ranking, how)
+
+
+def _measured(
+    subject: Subject, batches: Sequence[TokenBatch], ranking: Ranking, how: Scoring, *, parts_of: "PartsOf"
+) -> Scored:
+    """The means over texts of what is measured on each; `parts_of` gives None after a pass without any."""
+    heads = heads_of(subject)
+    n_total = RANKINGS[ranking].n_passes(len(batches), len(heads))
     scores: list[Scores] = []
-    for n_done, part in enumerate(parts, start=1):
+    for n_done, part in enumerate(parts_of(subject, batches, how.gates), start=1):
         if part is not None:
             scores.append(part)
         yield PartsDone(n_done=n_done, n_total=n_total, about=ranking)
+    per_text, n_texts = np.concatenate(scores), count_texts(batches)
+    yield summarise(per_text, heads, ranking, n_texts=n_texts, is_normalised=how.is_normalised)
+
+
+def _by_learning(subject: Subject, batches: Sequence[TokenBatch], ranking: Ranking, how: Scoring) -> Scored:
+    """Rank heads by their learned probability of staying open."""
+    for event in learn_gates(subject, batches, penalty=how.penalty, n_steps=how.n_steps, seed=how.seed):
+        yield event
+        if isinstance(event, LearnedGates):
+            yield _bare(ranking, event.open_probability, batches)
+
+
+def _at_random(subject: Subject, batches: Sequence[TokenBatch], ranking: Ranking, how: Scoring) -> Scored:
+    """Uniform numbers from 0 to 1: the control."""
     heads = heads_of(subject)
-    n_texts = count_texts(batches)
-    if ranking == "random":
-        yield random_importance(heads, seed=seed, n_texts=n_texts)
-    else:
-        yield summarise(np.concatenate(scores), heads, ranking, n_texts=n_texts, is_normalised=is_normalised)
+    yield _bare(ranking, zip(heads, np.random.default_rng(how.seed).random(len(heads)), strict=True), batches)
+
+
+def _bare(
+    ranking: Ranking, values: Iterable[tuple[HeadRef, float]], batches: Sequence[TokenBatch]
+) -> Importance:
+    """Scores without intervals."""
+    scores = tuple(HeadScore(head=head, value=float(value)) for head, value in values)
+    return Importance(ranking=ranking, scores=scores, n_texts=count_texts(batches))
 
 
 def summarise(
@@ -161,7 +194,7 @@ def summarise(
     """The mean score of each head with its interval, from scores [n_texts, n_heads]."""
     bootstrap = RatioBootstrap(len(heads))
     bootstrap.add_means(range(len(per_text)), per_text.astype(np.float32))
-    found = bootstrap.intervals((0.0 if ranking == "gradient" else -np.inf, np.inf))
+    found = bootstrap.intervals((RANKINGS[ranking].least, np.inf))
     means = per_text.mean(axis=0)
     scale = _site_norms(means, heads) if is_normalised else np.ones(len(heads))
     columns = zip(heads, means / scale, found.low / scale, found.high / scale, strict=True)
@@ -174,13 +207,6 @@ def summarise(
         n_texts=n_texts,
         is_normalised=is_normalised,
     )
-
-
-def random_importance(heads: Sequence[HeadRef], *, seed: int, n_texts: int = 0) -> Importance:
-    """Uniform numbers from 0 to 1 without intervals: the control."""
-    values = np.random.default_rng(seed).random(len(heads))
-    scores = tuple(HeadScore(head=head, value=float(v)) for head, v in zip(heads, values, strict=True))
-    return Importance(ranking="random", scores=scores, n_texts=n_texts)
 
 
 def gradient_scores(subject: Subject, batch: TokenBatch, gates: Gates = NO_GATES) -> Tensor:
@@ -226,6 +252,16 @@ def _leave_one_out_parts(
             yield None if index + 1 < len(heads) else rises
 
 
+PartsOf = Callable[[Subject, Sequence[TokenBatch], Gates], Iterator[Scores | None]]
+WAYS: dict[Ranking, Callable[[Subject, Sequence[TokenBatch], Ranking, Scoring], Scored]] = {
+    "gradient": partial(_measured, parts_of=_gradient_parts),
+    "leave-one-out": partial(_measured, parts_of=_leave_one_out_parts),
+    "learned": _by_learning,
+    "random": _at_random,
+}
+"""How each ranking is computed."""
+
+
 def _losses(subject: Subject, batch: TokenBatch, gates: Gates) -> NDArray[np.float64]:
     with subject.studying():
         losses = text_losses(subject, batch, gate_probe(subject, gates))
@@ -245,7 +281,7 @@ def learn_gates(
     batches: Sequence[TokenBatch],
     *,
     penalty: float = 0.02,
-    n_steps: int = 200,
+    n_steps: int = LEARNING_STEPS,
     learning_rate: float = 0.1,
     seed: int = 0,
 ) -> Iterator[PartsDone | LearnedGates]:
@@ -271,12 +307,6 @@ def learn_gates(
         about = f"loss {told:.3f}, {count:.1f} heads open"
         yield PartsDone(n_done=step + 1, n_total=n_steps, about=about)
     yield _learned(heads, log_alpha.detach().cpu(), penalty=penalty, n_steps=n_steps)
-
-
-def importance_of_gates(learned: LearnedGates, n_texts: int) -> Importance:
-    """Rank heads by their learned probability of staying open."""
-    scores = tuple(HeadScore(head=head, value=value) for head, value in learned.open_probability)
-    return Importance(ranking="learned", scores=scores, n_texts=n_texts)
 
 
 def split_by_site(subject: Subject, gates: Tensor) -> dict[SiteKey, Tensor]:
@@ -488,9 +518,10 @@ class _Order:
         self.heads = heads_of(subject)
         self.ranking = ranking
         # Random numbers and learned gates stay what they are; only measured scores change.
-        self.is_rescored = choices.is_rescored and ranking in ("gradient", "leave-one-out")
-        self._subject, self._batches, self._seed = subject, batches, choices.seed
-        self._is_normalised = choices.is_normalised and ranking == "gradient"
+        is_measured = ranking in RANKINGS and RANKINGS[ranking].source == "measured"
+        self.is_rescored = choices.is_rescored and is_measured
+        self._subject, self._batches = subject, batches
+        self._how = Scoring(is_normalised=choices.is_normalised, seed=choices.seed)
         self._order: tuple[HeadRef, ...] = ()
 
     def score(self, gates: Gates) -> Iterator[PartsDone | Importance]:
@@ -498,27 +529,14 @@ class _Order:
         is_first = not self._order
         if not is_first and not self.is_rescored:
             return
-        n_texts = sum(batch.n_texts for batch in self._batches)
-        events: Iterator[PartsDone | Importance | LearnedGates]
-        if self.ranking == "learned":
-            events = learn_gates(self._subject, self._batches, seed=self._seed)
-        else:
-            events = measure_importance(
-                self._subject,
-                self._batches,
-                self.ranking,
-                gates=gates,
-                is_normalised=self._is_normalised,
-                seed=self._seed,
-            )
-        for event in events:
+        how = replace(self._how, gates=gates)
+        for event in measure_importance(self._subject, self._batches, self.ranking, how):
             if isinstance(event, PartsDone):
                 yield event
-            else:
-                found = importance_of_gates(event, n_texts) if isinstance(event, LearnedGates) else event
-                self._order = tuple(found.order)
+            elif isinstance(event, Importance):
+                self._order = event.order
                 if is_first:
-                    yield found
+                    yield event
 
     def next(self, removed: Gates, n: int) -> tuple[HeadRef, ...]:
         """The `n` least important heads that are still on."""

@@ -37,8 +37,8 @@ are smoothed as sacrebleu does by default (`exp`). Case counts; words are split 
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import zip_longest
 from typing import Any
 
@@ -59,12 +59,12 @@ from attnscope.analysis.batches import (
 from attnscope.analysis.bootstrap import interval_of_sums
 from attnscope.analysis.model_adapter import Subject, TokenBatch, gate_probe, telling_subject
 from attnscope.analysis.words import AlignedPair, Link, find_spans, word_maps
-from attnscope.counting import plural, there_are
+from attnscope.counting import listed, plural, there_are
 from attnscope.errors import UserError
 from attnscope.models.model import Model
 from attnscope.models.writing.translating import translate_texts
 from attnscope.nn.machine import exact
-from attnscope.records.importance import MetricName
+from attnscope.records.importance import METRICS, MetricName
 from attnscope.records.sites import NO_GATES, Gates, Site
 from attnscope.records.tokens import Token, Tokens
 from attnscope.text import Example, is_of_word
@@ -249,26 +249,23 @@ def make_metric(
     name: MetricName, model: Model, subject: Subject, batches: Sequence[TokenBatch], samples: Sequence[Sample]
 ) -> Metric:
     """The metric of that name over the texts; raises UserError for one that does not apply to them."""
-    match name:
-        case "loss":
-            return Metric(
-                lambda gates: (_loss(subject, batch, gates) for batch in batches), ratio_of, (0.0, math.inf)
-            )
-        case "accuracy" | "exact-match":
-            is_whole = name == "exact-match"
-            return Metric(
-                lambda gates: (_hits(subject, batch, gates, is_whole) for batch in batches), ratio_of
-            )
-        case "alignment-error":
-            return _alignment_metric(model, samples)
-        case "bleu":
-            return _bleu_metric(model, samples)
-        case _:
-            raise UserError(
-                f"There is no metric '{name}'.",
-                expected="loss, accuracy, exact-match, alignment-error or bleu",
-                action="Choose one of these.",
-            )
+    if name not in MEASURED_BY:
+        raise UserError(
+            f"There is no metric '{name}'.",
+            expected=listed(list(METRICS), "or"),
+            action="Choose one of these.",
+        )
+    return replace(MEASURED_BY[name](model, subject, batches, samples), limits=(0.0, METRICS[name].most))
+
+
+def _by_batch(
+    model: Model,
+    subject: Subject,
+    batches: Sequence[TokenBatch],
+    samples: Sequence[Sample],
+    count: Callable[[Subject, TokenBatch, Gates], Counts],
+) -> Metric:
+    return Metric(lambda gates: (count(subject, batch, gates) for batch in batches), ratio_of)
 
 
 def _loss(subject: Subject, batch: TokenBatch, gates: Gates) -> Counts:
@@ -277,7 +274,7 @@ def _loss(subject: Subject, batch: TokenBatch, gates: Gates) -> Counts:
     return np.stack([losses.cpu().numpy(), _n_scored(batch)], axis=1)
 
 
-def _hits(subject: Subject, batch: TokenBatch, gates: Gates, is_whole: bool) -> Counts:
+def _hits(subject: Subject, batch: TokenBatch, gates: Gates, *, is_whole: bool) -> Counts:
     n_hits, n_scored = _told_first(subject, batch, gates).sum(axis=1), _n_scored(batch)
     both = (n_hits == n_scored, np.ones(len(n_scored))) if is_whole else (n_hits, n_scored)
     return np.stack(both, axis=1).astype(np.float64)
@@ -298,7 +295,9 @@ def _n_scored(batch: TokenBatch) -> NDArray[np.float64]:
 # -- alignment ------------------------------------------------------------------------------------
 
 
-def _alignment_metric(model: Model, samples: Sequence[Sample]) -> Metric:
+def _alignment_metric(
+    model: Model, _: Subject, __: Sequence[TokenBatch], samples: Sequence[Sample]
+) -> Metric:
     pairs = [pair for pair in (_aligned(sample) for sample in samples) if pair is not None]
     sites = [site for site in model.sites if site.stack == "cross"]
     if not sites or not pairs:
@@ -357,7 +356,7 @@ def head_alignment(weights: NDArray[np.float32]) -> tuple[Link, ...]:
 # -- BLEU -----------------------------------------------------------------------------------------
 
 
-def _bleu_metric(model: Model, samples: Sequence[Sample]) -> Metric:
+def _bleu_metric(model: Model, _: Subject, __: Sequence[TokenBatch], samples: Sequence[Sample]) -> Metric:
     pairs = [pair for pair in (_reference(model, sample) for sample in samples) if pair is not None]
     if model.network.output_kind != "translation" or not pairs:
         raise UserError(
@@ -377,7 +376,17 @@ def _bleu_metric(model: Model, samples: Sequence[Sample]) -> Metric:
         for written in translate_texts(model, sources, gates=gates):
             yield count_ngrams(written.text, pairs[written.index][1])[None]
 
-    return Metric(count, bleu_of, limits=(0.0, 100.0))
+    return Metric(count, bleu_of)
+
+
+MEASURED_BY: dict[MetricName, Callable[[Model, Subject, Sequence[TokenBatch], Sequence[Sample]], Metric]] = {
+    "loss": partial(_by_batch, count=_loss),
+    "accuracy": partial(_by_batch, count=partial(_hits, is_whole=False)),
+    "exact-match": partial(_by_batch, count=partial(_hits, is_whole=True)),
+    "alignment-error": _alignment_metric,
+    "bleu": _bleu_metric,
+}
+"""How each metric is computed."""
 
 
 def _reference(model: Model, sample: Sample) -> tuple[str, str] | None:

@@ -3,7 +3,6 @@
 import argparse
 import dataclasses
 from collections.abc import Sequence
-from typing import cast
 
 from attnscope.cli.arguments import real, seed
 from attnscope.cli.inputs import (
@@ -19,7 +18,7 @@ from attnscope.cli.terminal import save_finished, say, say_json
 from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.files import replace_file
-from attnscope.records.importance import METRICS, RANKINGS, PruningCurve, Ranking
+from attnscope.records.importance import METRICS, RANKINGS, PruningCurve, Ranking, rankings_reading
 from attnscope.records.measures import interval_said, with_interval
 
 
@@ -37,7 +36,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--normalise", action="store_true", help="divide the scores of each layer by their length"
     )
-    parser.add_argument("--seed", type=seed, default=0, help="for random and learned (default 0)")
+    parser.add_argument("--seed", type=seed, default=0, help=f"for {rankings_reading('seed')} (default 0)")
     add_figure_arguments(parser)
     add_device_argument(parser)
     parser.set_defaults(run=run)
@@ -91,7 +90,7 @@ def parse_rankings(text: str) -> tuple[Ranking, ...]:
                 expected=", ".join(RANKINGS),
                 action="Separate them with commas.",
             )
-    return cast("tuple[Ranking, ...]", names)
+    return names
 
 
 def table_of_curves(curves: Sequence[PruningCurve]) -> str:

@@ -17,7 +17,7 @@ from attnscope.cli.inputs import (
 from attnscope.cli.terminal import save_finished, say, say_error, say_json
 from attnscope.counting import csv_text, plural
 from attnscope.files import replace_file
-from attnscope.records.importance import RANKINGS, Importance, LearnedGates
+from attnscope.records.importance import LEARNING_STEPS, RANKINGS, Importance, LearnedGates, rankings_reading
 from attnscope.records.measures import interval_said
 
 if TYPE_CHECKING:
@@ -37,12 +37,16 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--penalty",
         type=real(0, 1_000_000),
         default=0.02,
-        help="for learned: nats per open head (default 0.02)",
+        help=f"for {rankings_reading('penalty')}: nats per open head (default 0.02)",
     )
     parser.add_argument(
-        "--steps", type=whole(1), default=200, metavar="N", help="for learned: steps (default 200)"
+        "--steps",
+        type=whole(1),
+        default=LEARNING_STEPS,
+        metavar="N",
+        help=f"for {rankings_reading('steps')}: steps (default {LEARNING_STEPS})",
     )
-    parser.add_argument("--seed", type=seed, default=0, help="for random and learned (default 0)")
+    parser.add_argument("--seed", type=seed, default=0, help=f"for {rankings_reading('seed')} (default 0)")
     add_figure_arguments(parser)
     add_device_argument(parser)
     parser.set_defaults(run=run)
@@ -85,10 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _idle_options(ranking: str) -> set[str]:
     """The options that change nothing about this ranking."""
-    idle = set() if ranking == "learned" else {"penalty", "steps"}
-    if ranking in ("learned", "random"):
-        idle.add("normalise")
-    return idle if ranking in ("learned", "random") else idle | {"seed"}
+    return {option for one in RANKINGS.values() for option in one.reads}.difference(RANKINGS[ranking].reads)
 
 
 def table_of_scores(found: Importance) -> str:
@@ -129,22 +130,17 @@ def csv_of_scores(found: Importance) -> str:
 def _score(
     arguments: argparse.Namespace, model: "Model", samples: "list[Sample]"
 ) -> tuple[Importance, LearnedGates | None]:
-    from attnscope.analysis.batches import build_batches, count_texts
-    from attnscope.analysis.importance import importance_of_gates, learn_gates, measure_importance
+    from attnscope.analysis.batches import build_batches
+    from attnscope.analysis.importance import Scoring, measure_importance
     from attnscope.analysis.model_adapter import subject_of
 
     subject, batches = subject_of(model), build_batches(model, samples)
-    if arguments.ranking == "learned":
-        events = tell_progress(
-            learn_gates(
-                subject, batches, penalty=arguments.penalty, n_steps=arguments.steps, seed=arguments.seed
-            )
-        )
-        learned = next(event for event in events if isinstance(event, LearnedGates))
-        return importance_of_gates(learned, count_texts(batches)), learned
-    events = tell_progress(
-        measure_importance(
-            subject, batches, arguments.ranking, is_normalised=arguments.normalise, seed=arguments.seed
-        )
+    how = Scoring(
+        is_normalised=arguments.normalise,
+        seed=arguments.seed,
+        penalty=arguments.penalty,
+        n_steps=arguments.steps,
     )
-    return next(event for event in events if isinstance(event, Importance)), None
+    told = list(tell_progress(measure_importance(subject, batches, arguments.ranking, how)))
+    learned = next((event for event in told if isinstance(event, LearnedGates)), None)
+    return next(event for event in told if isinstance(event, Importance)), learned

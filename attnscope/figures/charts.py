@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
@@ -12,12 +13,11 @@ from numpy.typing import NDArray
 from attnscope.counting import plural
 from attnscope.figures.words_and_numbers import safe_cell
 from attnscope.records.charts import Chart, ChartField, Series
-from attnscope.records.importance import Importance, PruningCurve, Ranking
+from attnscope.records.importance import METRICS, RANKINGS, Importance, PruningCurve
 from attnscope.records.measures import HeadWeightsFound, SiteSpectrum, TokenPair, WeightPart
 from attnscope.records.runs import UPDATE_BINS, InspectionHistory, Numbers, RunSummary, loss_unit, seed_groups
 from attnscope.records.sites import Gates, HeadRef
 from attnscope.viewmodels.heads.pruning import CurveGroup, grouped
-from attnscope.viewmodels.session.head_measures import RANKING_NAMES
 from attnscope.viewmodels.training.recipe_text import without_shared_parts
 from attnscope.viewmodels.training.run_curves import AXES, typical_updates
 from attnscope.viewmodels.training.runs_compared import (
@@ -56,17 +56,9 @@ def off_text(gates: Gates) -> str:
     return " ".join(f"{head.stack}:{head.label}" for head in gates.off())
 
 
-SCORE_UNITS: dict[Ranking, str] = {
-    "gradient": "mean |∂ loss / ∂ gate|, nats",
-    "leave-one-out": "rise of the loss, nats",
-    "learned": "chance of being open",
-    "random": "random number",
-}
-
-
 def score_unit(found: Importance) -> str:
     """Unit of the scores."""
-    return "share of its layer's length" if found.is_normalised else SCORE_UNITS[found.ranking]
+    return "share of its layer's length" if found.is_normalised else RANKINGS[found.ranking].axis
 
 
 def importance_chart(found: Importance) -> Chart:
@@ -84,7 +76,7 @@ def importance_chart(found: Importance) -> Chart:
         values = np.array([ranked[i].value for i in places])
         series.append(Series(name=stack, xs=xs, ys=values, colour=colour, style="points"))
     unit = score_unit(found)
-    title = f"Importance of heads: {RANKING_NAMES[found.ranking]}, {plural(found.n_texts, 'text')}"
+    title = f"Importance of heads: {RANKINGS[found.ranking].title}, {plural(found.n_texts, 'text')}"
     unit += "; bars: 95 % intervals" if any(one.style == "whiskers" for one in series) else ""
     return Chart(
         title=title,
@@ -103,12 +95,13 @@ def pruning_chart(curves: Sequence[PruningCurve]) -> Chart:
     groups = grouped(curves)
     series = [one for colour, group in enumerate(groups) for one in _group_series(group, colour)]
     metric, texts = curves[0].metric, plural(curves[0].n_texts, "text")
+    most = METRICS[metric].most
     return Chart(
         title=f"{metric.replace('-', ' ').capitalize()} as heads are removed, {texts}",
         x_label=f"heads removed of {curves[0].n_heads}",
         y_label=curves[0].unit,
         series=tuple(series),
-        y_range=None if metric == "loss" else (0.0, 1.02),
+        y_range=(0.0, 1.02 * most) if math.isfinite(most) else None,
     )
 
 

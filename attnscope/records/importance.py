@@ -6,30 +6,134 @@ Heads are counted anew afterwards.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
-from attnscope.counting import by_column, html_table, plural
+from attnscope.codec import AllowedNames
+from attnscope.counting import by_column, html_table, listed, plural
 from attnscope.records.requests import News, Reply, Request
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Stack
 
-Ranking = Literal["gradient", "leave-one-out", "learned", "random"]
-RANKINGS: tuple[Ranking, ...] = get_args(Ranking)
-MetricName = Literal["loss", "accuracy", "exact-match", "alignment-error", "bleu"]
-METRICS: tuple[MetricName, ...] = get_args(MetricName)
-UNITS: dict[MetricName, str] = {
-    "loss": "nats per token",
-    "accuracy": "share of tokens predicted correctly",
-    "exact-match": "share of texts predicted completely",
-    "alignment-error": "alignment error rate",
-    "bleu": "BLEU",
-}
-"""What each metric counts, as an axis says it."""
-TEXT_UNITS: dict[MetricName, str] = {
-    "loss": "nats per text",
-    "accuracy": "share of texts predicted correctly",
-}
-"""The same for a model that tells one label for each text."""
+LEARNING_STEPS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankingKind:
+    """A way to say which heads matter least; `WAYS` in `analysis/importance.py` computes it.
+
+    `unit` is that of its column, `axis` what its scores count; `reads` are the options of the command that
+    change it, `order` its place when several run, `least` no score is below. One scoring takes `n_passes` of
+    a number of batches and of heads, with gradients or without. Only what is measured changes as heads go.
+    """
+
+    name: str
+    title: str
+    definition: str
+    unit: str
+    axis: str
+    tip: str
+    source: Literal["measured", "learned", "drawn"] = "measured"
+    reads: tuple[str, ...] = ("normalise",)
+    order: int
+    least: float = -math.inf
+    n_passes: Callable[[int, int], int]
+    has_gradients: bool = False
+
+
+_RANKINGS = (
+    RankingKind(
+        name="gradient",
+        title="gradient",
+        definition="E |∂L/∂g| over texts: how much the loss moves with the head's gate."
+        " (Michel, Levy & Neubig 2019)",
+        unit="nats",
+        axis="mean |∂ loss / ∂ gate|, nats",
+        tip="E |∂ loss / ∂ gate| of each head (Michel, Levy & Neubig 2019); quick.",
+        order=1,
+        least=0.0,
+        n_passes=lambda n_batches, _: n_batches,
+        has_gradients=True,
+    ),
+    RankingKind(
+        name="leave-one-out",
+        title="leave one out",
+        definition="How much the loss rises, on average, when this head alone is off.",
+        unit="nats",
+        axis="rise of the loss, nats",
+        tip="How much the loss rises without the head alone; as many passes as heads.",
+        order=4,
+        n_passes=lambda n_batches, n_heads: n_batches * (n_heads + 1),
+    ),
+    RankingKind(
+        name="learned",
+        title="learned gates",
+        definition="Of a gate learned under a penalty on open gates; the weights stay."
+        " (after Voita et al. 2019)",
+        unit="chance of being open",
+        axis="chance of being open",
+        tip="Gates learned under a penalty on open ones (Voita et al. 2019); the weights stay.",
+        source="learned",
+        reads=("penalty", "steps", "seed"),
+        order=3,
+        n_passes=lambda *_: LEARNING_STEPS,
+        has_gradients=True,
+    ),
+    RankingKind(
+        name="random",
+        title="random",
+        definition="A random number, the control.",
+        unit="random number",
+        axis="random number",
+        tip="Heads in random order, the control: a useful ranking must do better.",
+        source="drawn",
+        reads=("seed",),
+        order=2,
+        n_passes=lambda *_: 0,
+    ),
+)
+RANKINGS = {one.name: one for one in _RANKINGS}
+Ranking = Annotated[str, AllowedNames(RANKINGS)]
+
+
+def rankings_reading(option: str) -> str:
+    """The rankings that an option changes, for instance `random and learned`."""
+    found = (one for one in RANKINGS.values() if option in one.reads)
+    return listed([one.name for one in sorted(found, key=lambda one: one.order)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricKind:
+    """What is measured as heads are removed; `MEASURED_BY` in `analysis/metrics.py` computes it.
+
+    `unit` is what it counts, as an axis says it, `text_unit` the same for a model that tells one label for
+    each text; it is at most `most`.
+    """
+
+    name: str
+    title: str
+    unit: str
+    text_unit: str = ""
+    most: float = 1.0
+    needs_cross: bool = False
+
+
+_METRICS = (
+    MetricKind(name="loss", title="loss", unit="nats per token", text_unit="nats per text", most=math.inf),
+    MetricKind(
+        name="accuracy",
+        title="accuracy",
+        unit="share of tokens predicted correctly",
+        text_unit="share of texts predicted correctly",
+    ),
+    MetricKind(name="exact-match", title="exact match", unit="share of texts predicted completely"),
+    MetricKind(
+        name="alignment-error", title="alignment error", unit="alignment error rate", needs_cross=True
+    ),
+    MetricKind(name="bleu", title="BLEU", unit="BLEU", most=100.0, needs_cross=True),
+)
+METRICS = {one.name: one for one in _METRICS}
+MetricName = Annotated[str, AllowedNames(METRICS)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +250,8 @@ class PruningCurve:
     @property
     def unit(self) -> str:
         """Unit of the metric, as an axis label."""
-        return (TEXT_UNITS if self.is_per_text else UNITS).get(self.metric, UNITS[self.metric])
+        kind = METRICS[self.metric]
+        return (self.is_per_text and kind.text_unit) or kind.unit
 
     def rows(self) -> list[dict[str, object]]:
         """One row a point: how many heads are removed, value, and the interval from low to high."""

@@ -47,6 +47,7 @@ from attnscope.records.findings import (
     ShowCard,
 )
 from attnscope.records.importance import (
+    RANKINGS,
     CurveMeasured,
     CurvesMeasured,
     CurvesNews,
@@ -218,7 +219,6 @@ def show_alignment(request: ShowAlignment, desk: Desk) -> Iterator[Reply]:
 News = CurvesNews | HeadsRanked | CurveMeasured | CurvesMeasured
 _BACKWARD = 3.0
 """A pass with gradients takes about as long as so many without."""
-_LEARNING_STEPS = 200
 _MAX_BATCH = 16
 _TOKENS_PER_WORD = 1.5
 
@@ -273,7 +273,7 @@ def _follow(
         elif isinstance(event, Importance):
             yield HeadsRanked(number=number, importance=event)
         else:
-            is_backward = event.about.endswith("scoring heads") and ranking in ("gradient", "learned")
+            is_backward = event.about.endswith("scoring heads") and RANKINGS[ranking].has_gradients
             own = min(cost, own + (_BACKWARD if is_backward else 1.0))
             fraction = (done + own) / total
             spent_s = time.monotonic() - begin_s
@@ -302,26 +302,18 @@ def samples_asked(model: Model, source: TextSource, path: str, max_texts: int) -
 
 
 def ranking_runs(request: MeasureCurves) -> list[tuple[Ranking, int]]:
-    """Each ranking with its seed, quick ones first; `random` once for each seed."""
-    order: tuple[Ranking, ...] = ("gradient", "random", "learned", "leave-one-out")
-    runs: list[tuple[Ranking, int]] = []
-    for ranking in order:
-        if ranking in request.rankings:
-            n = max(1, request.n_random) if ranking == "random" else 1
-            runs += [(ranking, request.seed + k) for k in range(n)]
-    return runs
+    """Each ranking with its seed, quick ones first; one that is drawn once for each seed."""
+    asked = sorted((RANKINGS[name] for name in set(request.rankings)), key=lambda one: one.order)
+    n_of = {"drawn": max(1, request.n_random)}
+    return [(one.name, request.seed + k) for one in asked for k in range(n_of.get(one.source, 1))]
 
 
 def run_cost(ranking: Ranking, n_heads: int, n_batches: int, request: MeasureCurves) -> float:
     """About how many passes over a batch one ranking takes; one with gradients counts as several."""
     n_steps = len(removal_steps(n_heads, request.step_share)) - 1
-    n_scorings = n_steps if request.is_rescored else 1
-    scoring = {
-        "gradient": n_scorings * n_batches * _BACKWARD,
-        "leave-one-out": float(n_scorings * n_batches * (n_heads + 1)),
-        "learned": _LEARNING_STEPS * _BACKWARD,
-        "random": 0.0,
-    }[ranking]
+    kind = RANKINGS[ranking]
+    n_scorings = n_steps if request.is_rescored and kind.source == "measured" else 1
+    scoring = n_scorings * kind.n_passes(n_batches, n_heads) * (_BACKWARD if kind.has_gradients else 1.0)
     # The metric after each step and before the first; each step is told once more when it is done.
     return scoring + n_batches * (n_steps + 1) + n_steps
 

@@ -96,6 +96,15 @@ def test_that_rescoring_looks_at_the_heads_that_are_left() -> None:
     assert not fixed.is_rescored
 
 
+@pytest.mark.parametrize("ranking", ["gradient", "leave-one-out"])
+def test_that_scores_can_be_normalised_by_site_before_heads_go(ranking: str) -> None:
+    model = tiny_model("decoder")
+    events = pruning_curves(model, TEXTS, (ranking,), CurveChoices(step_share=0.5, is_normalised=True))
+    first = next(event for event in events if isinstance(event, Importance))
+    assert first.is_normalised
+    assert first.order == importance(model, TEXTS, ranking, is_normalised=True).order
+
+
 def test_that_heads_can_be_scored_on_other_texts() -> None:
     model = tiny_model("decoder")
     curve = pruning_curve(model, TEXTS[:1], scoring_samples=TEXTS[1:], step_share=0.5)

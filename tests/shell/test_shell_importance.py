@@ -1,15 +1,18 @@
 """`attnscope importance` and `attnscope curve`."""
 
 import csv
+import dataclasses
 import json
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from attnscope.analysis import WAYS
 from attnscope.cli import main as cli
-from attnscope.figures import SCORE_UNITS
-from attnscope.records import RANKINGS
+from attnscope.records import RANKINGS, MeasureCurves
+from attnscope.viewmodels.session import COLUMNS
+from attnscope.workers import ranking_runs, run_cost
 
 PAIRS = "the cat sat\tle chat\non the mat\tsur le tapis\n"
 
@@ -38,12 +41,38 @@ def test_that_every_ranking_scores_every_head(
     assert code == 0
     assert len([line for line in out.splitlines() if "H" in line]) == 12
     told = out.splitlines()[-1]
-    assert told.startswith(f"value: {SCORE_UNITS[ranking]}")
+    assert told.startswith(f"value: {RANKINGS[ranking].axis}")
     assert "interval" not in told  # of two texts there is none
     with table.open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == 12
     assert {row["ranking"] for row in rows} == {ranking}
+
+
+def test_that_a_ranking_is_an_entry_of_the_list_and_a_function(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tiny_model: str, pairs: str
+) -> None:
+    words = {"name": "by-slope", "title": "by slope", "axis": "slope, nats", "reads": ("steps",), "order": 5}
+    monkeypatch.setitem(RANKINGS, "by-slope", dataclasses.replace(RANKINGS["gradient"], **words))
+    monkeypatch.setitem(WAYS, "by-slope", WAYS["gradient"])
+    told = " ".join(run(capsys, "importance", "--help")[1].split())
+    assert "{gradient,leave-one-out,learned,random,by-slope}" in told
+    assert "for learned and by-slope: steps" in told
+    options = ("--corpus", pairs, "--ranking", "by-slope", "--seed", "3")
+    code, out, err = run(capsys, "importance", tiny_model, *options)
+    assert (code, out.splitlines()[-1]) == (0, "value: slope, nats")
+    assert "the ranking by-slope does not use --seed" in err
+    code, out, _ = run(capsys, "curve", tiny_model, "--corpus", pairs, "--rankings", "by-slope,gradient")
+    assert (code, out.splitlines()[1].split()[1:]) == (0, ["by-slope", "gradient"])
+    asked = MeasureCurves(number=1, rankings=("by-slope", "gradient"))
+    assert ranking_runs(asked) == [("gradient", 0), ("by-slope", 0)]
+    assert run_cost("by-slope", 12, 2, asked) == run_cost("gradient", 12, 2, asked)
+
+
+def test_that_every_ranking_has_a_column_and_a_function() -> None:
+    columns = [one.name for one in COLUMNS if one.name.startswith("importance_")]
+    assert columns == [f"importance_{name.replace('-', '_')}" for name in RANKINGS]
+    assert list(WAYS) == list(RANKINGS)
 
 
 def test_that_scores_are_json_and_a_figure(

@@ -40,6 +40,12 @@ def test_that_a_curve_says_what_its_metric_is_a_mean_over(
     assert pruning_chart([found]).y_label == unit
 
 
+@pytest.mark.parametrize(("metric", "top"), [("loss", None), ("accuracy", 1.02), ("bleu", 102.0)])
+def test_that_the_axis_of_a_curve_reaches_as_far_as_its_metric(metric: MetricName, top: float | None) -> None:
+    range_ = pruning_chart([dataclasses.replace(curve(), metric=metric)]).y_range
+    assert range_ == (None if top is None else (0.0, top))
+
+
 @pytest.mark.parametrize(
     ("keys", "word"), [("tokens", "token"), ("slots", "column"), ("sentences", "column")]
 )

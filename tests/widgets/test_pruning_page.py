@@ -1,5 +1,6 @@
 """The tab of pruning curves: run, hover, click, remove, export."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from attnscope.figures import DARK
-from attnscope.records import CurvesNews, MeasureCurves
+from attnscope.records import METRICS, RANKINGS, CurvesNews, MeasureCurves
 from attnscope.viewmodels.heads import PointRef
 from attnscope.widgets import apply_theme
 from attnscope.widgets.heads import PruningPage
@@ -34,6 +35,22 @@ class Page:
 @pytest.fixture
 def page(qtbot: QtBot) -> Page:
     return Page(qtbot)
+
+
+def test_that_the_lists_of_rankings_and_metrics_are_what_is_offered(
+    monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
+) -> None:
+    slope = {"name": "by-slope", "title": "by slope", "tip": "Scores by slope."}
+    monkeypatch.setitem(RANKINGS, "by-slope", dataclasses.replace(RANKINGS["gradient"], **slope))
+    monkeypatch.setitem(
+        METRICS, "margin", dataclasses.replace(METRICS["loss"], name="margin", title="margin")
+    )
+    page = Page(qtbot)
+    box = page.widget.rankings["by-slope"]
+    assert (box.text(), "by slope." in box.toolTip()) == ("by slope", True)
+    assert page.desk.curves.metrics[-1] == "margin"
+    page.desk.curves.choose_metric("margin")
+    assert "margin" in page.widget._metric.text()
 
 
 def test_that_choices_reach_the_pass_and_it_can_be_cancelled(page: Page, qtbot: QtBot) -> None:

@@ -38,7 +38,6 @@ from attnscope.records.requests import Reply
 from attnscope.records.sites import NO_GATES, STACKS, Gates, HeadRef, SiteKey
 from attnscope.viewmodels.heads.state import FirstLook
 from attnscope.viewmodels.query import Job, Requests
-from attnscope.viewmodels.session.head_measures import RANKING_NAMES
 from attnscope.viewmodels.session.state import Session
 
 
@@ -52,7 +51,7 @@ class CurveGroup:
     @property
     def name(self) -> str:
         """Label of the line."""
-        name = RANKING_NAMES[self.ranking]
+        name = RANKINGS[self.ranking].title
         return name if len(self.curves) == 1 else f"{name}, mean of {len(self.curves)}"
 
     @property
@@ -99,13 +98,6 @@ def grouped(curves: Sequence[PruningCurve]) -> tuple[CurveGroup, ...]:
 MAX_TEXTS = 1000
 _FIRST_TEXTS, _PASSES_A_TEXT = 8, 11
 """A first look reads so few texts, each once for every tenth of the heads of a ranking, and scores once."""
-METRIC_NAMES: dict[MetricName, str] = {
-    "loss": "loss",
-    "accuracy": "accuracy",
-    "exact-match": "exact match",
-    "alignment-error": "alignment error",
-    "bleu": "BLEU",
-}
 
 
 class CurvesChanges(SignalGroup):
@@ -169,7 +161,7 @@ class CurvesState:
     def metrics(self) -> tuple[MetricName, ...]:
         """The metrics that can apply to the open model."""
         has_cross = "cross" in self._session.stacks
-        return tuple(name for name in METRICS if name not in ("alignment-error", "bleu") or has_cross)
+        return tuple(name for name, one in METRICS.items() if has_cross or not one.needs_cross)
 
     @property
     def texts_name(self) -> str:
@@ -340,7 +332,7 @@ def pruning_label(found: PointRef) -> str:
     n = found.point.n_removed
     if n == 0:
         return "pruning: every head on"
-    return f"pruning: {plural(n, 'head')} off by {RANKING_NAMES[found.curve.ranking]}"
+    return f"pruning: {plural(n, 'head')} off by {RANKINGS[found.curve.ranking].title}"
 
 
 Step = Literal["idle", "trying", "tried", "saving", "saved", "failed"]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from attnscope.counting import plural, short_number
 from attnscope.records.findings import AlignmentTable
-from attnscope.records.importance import Importance, Ranking
+from attnscope.records.importance import RANKINGS, Importance
 from attnscope.records.maps import HeadMeasures, SiteGrid
 from attnscope.records.measures import (
     CORPUS_MEASURES,
@@ -241,34 +241,15 @@ def _finite(value: float) -> float:
     return value if math.isfinite(value) else 0.0
 
 
-RANKING_NAMES: dict[Ranking, str] = {
-    "gradient": "gradient",
-    "leave-one-out": "leave one out",
-    "learned": "learned gates",
-    "random": "random",
-}
-
 _PREFIX = "importance_"
-_DEFINITIONS: dict[Ranking, tuple[str, str]] = {
-    "gradient": (
-        "nats",
-        "E |∂L/∂g| over texts: how much the loss moves with the head's gate. (Michel, Levy & Neubig 2019)",
-    ),
-    "leave-one-out": ("nats", "How much the loss rises, on average, when this head alone is off."),
-    "learned": (
-        "chance of being open",
-        "Of a gate learned under a penalty on open gates; the weights stay. (after Voita et al. 2019)",
-    ),
-    "random": ("random number", "A random number, the control."),
-}
 IMPORTANCE_COLUMNS: tuple[CorpusMeasure, ...] = tuple(
     CorpusMeasure(
-        name=f"{_PREFIX}{ranking.replace('-', '_')}",
-        title=f"importance, {RANKING_NAMES[ranking]}",
-        unit=unit,
-        definition=definition,
+        name=f"{_PREFIX}{one.name.replace('-', '_')}",
+        title=f"importance, {one.title}",
+        unit=one.unit,
+        definition=one.definition,
     )
-    for ranking, (unit, definition) in _DEFINITIONS.items()
+    for one in RANKINGS.values()
 )
 """One column for each ranking."""
 ALIGNMENT = "alignment_error"
@@ -306,8 +287,8 @@ def is_importance(name: str) -> bool:
 
 
 def with_importance(table: HeadTable, importances: Sequence[Importance]) -> HeadTable:
-    """The table with a column for each ranking except the random one; heads not scored have none."""
-    shown = [found for found in importances if found.ranking != "random"]
+    """The table with a column for each ranking that is not drawn; heads not scored have none."""
+    shown = [found for found in importances if RANKINGS[found.ranking].source != "drawn"]
     if not shown:
         return table
     n = len(table.heads)

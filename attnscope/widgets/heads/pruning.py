@@ -30,11 +30,10 @@ from attnscope.figures.spec import Caption, FigureSpec
 from attnscope.figures.style import type_px
 from attnscope.figures.views.curves import CurvesFigure
 from attnscope.files import replace_file
-from attnscope.records.importance import RANKINGS, PruneShape, Ranking
+from attnscope.records.importance import METRICS, RANKINGS, PruneShape
 from attnscope.records.measures import interval_said
 from attnscope.viewmodels.heads.pruning import (
     MAX_TEXTS,
-    METRIC_NAMES,
     CurvesState,
     PruningState,
     folded_sentence,
@@ -44,7 +43,6 @@ from attnscope.viewmodels.heads.pruning import (
     report_rows,
     waiting_rows,
 )
-from attnscope.viewmodels.session.head_measures import RANKING_NAMES
 from attnscope.viewmodels.session.opening import Placeholder
 from attnscope.widgets.export.figures_offered import export_one
 from attnscope.widgets.form_parts import ChoiceButton, FlowRow, column, inset_text, one_of, row, stacked
@@ -67,13 +65,6 @@ from attnscope.widgets.map_widget import StateCard
 
 if TYPE_CHECKING:
     from attnscope.widgets.heads.pruning_view import PruningView
-
-_RANKING_TIPS: dict[Ranking, str] = {
-    "gradient": "E |∂ loss / ∂ gate| of each head (Michel, Levy & Neubig 2019); quick.",
-    "leave-one-out": "How much the loss rises without the head alone; as many passes as heads.",
-    "learned": "Gates learned under a penalty on open ones (Voita et al. 2019); the weights stay.",
-    "random": "Heads in random order, the control: a useful ranking must do better.",
-}
 
 
 class PruningPage(QWidget):
@@ -131,7 +122,7 @@ class PruningPage(QWidget):
         self._texts.chosen.connect(self._on_texts_chosen)
         self._amount = QSpinBox(minimum=1, maximum=MAX_TEXTS, prefix="up to ", suffix=" texts")
         self._amount.setAccessibleName("Most texts to read")
-        metrics = {str(name): words for name, words in METRIC_NAMES.items()}
+        metrics = {name: one.title for name, one in METRICS.items()}
         self._metric = ChoiceButton("Metric", "What is measured as heads are removed", metrics)
         self._metric.chosen.connect(self._state.choose_metric)
         self.run_button = push_button("Run", is_default=True, name="Measure the pruning curves")
@@ -150,9 +141,9 @@ class PruningPage(QWidget):
         return line
 
     def _build_ranking_row(self) -> FlowRow:
-        self.rankings = {ranking: QCheckBox(RANKING_NAMES[ranking]) for ranking in RANKINGS}
-        for ranking, box in self.rankings.items():
-            box.setToolTip(plain_tooltip(_RANKING_TIPS[ranking]))
+        self.rankings = {name: QCheckBox(one.title) for name, one in RANKINGS.items()}
+        for name, box in self.rankings.items():
+            box.setToolTip(plain_tooltip(RANKINGS[name].tip))
             box.clicked.connect(self._on_ranking_clicked)
         self._orders = named(QSpinBox(minimum=1, maximum=20, prefix="× "), "Random orders")
         self._orders.valueChanged.connect(self._on_amounts)
@@ -199,7 +190,7 @@ class PruningPage(QWidget):
                 spin.setValue(value)
         for ranking, box in self.rankings.items():
             box.setChecked(ranking in state.rankings)
-        self._orders.setEnabled("random" in state.rankings)
+        self._orders.setEnabled(any(RANKINGS[name].source == "drawn" for name in state.rankings))
         self._again.setChecked(state.is_rescored)
         self.run_button.setEnabled(state.can_run)
         self.stop_button.setVisible(state.job.phase == "running")

@@ -10,11 +10,10 @@ from PySide6.QtWidgets import QCheckBox, QGraphicsPolygonItem, QSplitter, QWidge
 
 from attnscope.counting import short_number
 from attnscope.figures.colours import series_colour
-from attnscope.records.importance import UNITS, CurvePoint, PruningCurve
+from attnscope.records.importance import METRICS, RANKINGS, CurvePoint, PruningCurve
 from attnscope.records.measures import interval_said
 from attnscope.records.sites import STACKS, HeadRef, Stack
-from attnscope.viewmodels.heads.pruning import METRIC_NAMES, CurveGroup, CurvesState, PointRef, pruning_label
-from attnscope.viewmodels.session.head_measures import RANKING_NAMES
+from attnscope.viewmodels.heads.pruning import CurveGroup, CurvesState, PointRef, pruning_label
 from attnscope.widgets.form_parts import column, row, scrolled
 from attnscope.widgets.labels import PlainLabel, ground, named, plain_tooltip, push_button, rule, when
 from attnscope.widgets.line_plot import Line, LinePlot
@@ -298,9 +297,9 @@ class PointPanel(QWidget):
         same = [one for one in self._state.curves if one.ranking == curve.ranking]
         order = f", order {same.index(curve) + 1} of {len(same)}" if len(same) > 1 else ""
         again = ", scored again each time" if curve.is_rescored else ""
-        self.ranking.setText(f"by {RANKING_NAMES[curve.ranking]}{order}{again}")
-        self.value.setText(f"{METRIC_NAMES[curve.metric]} {metric_words(point)}")
-        self.unit.setText(f"{UNITS[curve.metric]}; {interval_said(curve.n_texts)}")
+        self.ranking.setText(f"by {RANKINGS[curve.ranking].title}{order}{again}")
+        self.value.setText(f"{METRICS[curve.metric].title} {metric_words(point)}")
+        self.unit.setText(f"{curve.unit}; {interval_said(curve.n_texts)}")
         self.untouched.setText(f"{metric_words(curve.points[0])} with every head on")
         taken = taken_words(found.taken_last)
         self.taken_title.setVisible(bool(taken))
@@ -354,7 +353,7 @@ class PruningView(QSplitter):
         self.plot.set_groups(groups)
         if groups:
             curve = groups[0].curves[0]
-            self._y_title.setText(f"{METRIC_NAMES[curve.metric]}, {curve.unit}")
+            self._y_title.setText(f"{METRICS[curve.metric].title}, {curve.unit}")
             self._x_title.setText(f"heads off (of {curve.n_heads})")
 
     def _show_points(self) -> None:
