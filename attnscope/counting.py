@@ -29,6 +29,12 @@ def listed(names: Sequence[str], last: str = "and") -> str:
     return f" {last} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
+def few_listed(names: Sequence[str], most: int) -> str:
+    """Names, of many the first few: `a, b`, `a, b and 3 more`."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def bytes_text(n: float) -> str:
     """Bytes as people read them, in powers of ten."""
     if n != n:
@@ -80,43 +86,44 @@ def lowered(n: int) -> str:
 
 def power_text(value: float, decimals: int = 1) -> str:
     """A number as a power of ten, short: `10⁶`, `−2·10⁻⁵`, `1.5·10¹²`."""
-    mantissa, exponent = f"{value:.{decimals}e}".split("e")
-    mantissa = (mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa).replace("-", "−")
-    power = f"10{raised(str(int(exponent)))}"
+    mantissa, power = _power(value, decimals).split("·")
+    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
     return f"{mantissa[:-1]}{power}" if mantissa in ("1", "−1") else f"{mantissa}·{power}"
 
 
-def number_text(value: float) -> str:
-    """A value with four significant digits, as people write it."""
+def _power(value: float, decimals: int) -> str:
+    mantissa, exponent = f"{value:.{decimals}e}".split("e")
+    return f"{mantissa}·10{raised(str(int(exponent)))}".replace("-", "−")
+
+
+def number_text(value: float, digits: int = 4) -> str:
+    """A value with at most so many significant digits, as people write it: `0.25`, `1.25·10⁻⁵`."""
     if not math.isfinite(value):
         return "not a number" if value != value else "∞" if value > 0 else "−∞"
-    text = f"{value:,.0f}" if 9_999.5 <= abs(value) < 1e9 else f"{value:.4g}"
-    return text.replace("-", "−")
+    text = f"{value:,.0f}" if 10**digits - 0.5 <= abs(value) < 1e9 else f"{value:z.{digits}g}"
+    return power_text(value, digits - 1) if "e" in text else text.replace("-", "−")
 
 
 def format_number(value: float, digits: int = 3) -> str:
     """A number with a few significant digits; very small and very large ones as powers of ten."""
-    if value != value:
-        return "–"
+    if not math.isfinite(value):
+        return "–" if value != value else number_text(value)
     value += 0.0  # nothing has no sign
     size = abs(value)
     if size and (size < 1e-3 or size >= 1e7):
-        mantissa, exponent = f"{value:.{max(digits - 2, 0)}e}".split("e")
-        return f"{mantissa}·10{raised(str(int(exponent)))}".replace("-", "−")
+        return _power(value, max(digits - 2, 0))
     text = f"{value:,.0f}" if size >= 10 ** (digits - 1) else f"{value:.{digits}g}"
     return text.replace("-", "−")
 
 
-def short_number(value: float) -> str:
-    """Three significant digits, never as a power of ten where zeros will do."""
-    if value != value:
-        return "–"
-    if value == 0:
-        return "0"
-    if abs(value) >= 1e-4:
-        places = max(0, 2 - int(f"{abs(value):.2e}".split("e")[1]))
-        return f"{value:.{min(places, 6)}f}"
-    return f"{value:.1e}"
+def significant(value: float, digits: int = 4) -> str:
+    """A number with all of so many significant digits: `0.2500`, `12,345`, `1.250·10⁻⁵`; nothing is `0`."""
+    if value == 0 or not math.isfinite(value):
+        return "–" if value != value else number_text(value)
+    text = f"{value:#,.{digits}g}".rstrip(".").replace("-", "−")
+    if "e" not in text:
+        return text
+    return _power(value, digits - 1) if abs(value) < 1 else number_text(value, digits)
 
 
 def short_words(value: float) -> str:
@@ -160,6 +167,11 @@ def probability_text(probability: float) -> str:
 def below_text(probability: float) -> str:
     """`<0.022`: that it is no more than this, rounded up to three decimals."""
     return f"<{max(math.ceil(1000 * probability), 1) / 1000:.3f}"
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """A share, 0…1, with so many digits after the point: `62 %`, `−50.0 %`."""
+    return f"{fixed(100 * share, digits)} %" if math.isfinite(share) else "–"
 
 
 def share_words(share: float) -> str:

@@ -17,7 +17,7 @@ from attnscope.analysis.induction_score import repeated_rows
 from attnscope.analysis.metrics import bleu
 from attnscope.analysis.word_alignment import measure_alignment
 from attnscope.analysis.words import AlignedPair, everyday_pairs
-from attnscope.counting import plural
+from attnscope.counting import percent, plural
 from attnscope.models import Model, write_model_folder
 from attnscope.models.writing.translating import translate_texts
 from attnscope.nn import ModelConfig, count_parameters
@@ -187,7 +187,8 @@ def sentences_about(
         perplexity = "" if is_of_labels else f" (perplexity {math.exp(min(last.loss, 700.0)):.2f})"
         scored = "labels" if is_of_labels else "scored tokens"
         sentences.append(
-            f"Validation loss {last.loss:.4f} {unit}{perplexity}, {last.accuracy:.1%} of the {scored} right."
+            f"Validation loss {last.loss:.4f} {unit}{perplexity}, "
+            f"{percent(last.accuracy, 1)} of the {scored} right."
         )
     if last is not None and model.info.objective == "causal" and characters_per_token > 0:
         sentences.append(
@@ -253,7 +254,7 @@ def _about_grammar(model: Model) -> list[str]:
     aligned = task.examples(_N_ALIGNED, seed=_SEED, held_out=True)
     exact = measure_exactness(model, task.examples(_N_SENTENCES, seed=_SEED, held_out=True))
     return [
-        f"{exact.share:.1%} of {exact.n_sentences} held-out sentences are translated word for word.",
+        f"{percent(exact.share, 1)} of {exact.n_sentences} held-out sentences are translated word for word.",
         f"On {_N_ALIGNED:,} held-out sentences, drawn with seed {_SEED}:",
         *about_alignment(model, [pair_of(example) for example in aligned]),
     ]

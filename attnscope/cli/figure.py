@@ -36,6 +36,7 @@ from attnscope.cli.inputs import (
     parse_stack,
 )
 from attnscope.cli.terminal import say_saved
+from attnscope.counting import listed
 from attnscope.errors import UserError
 from attnscope.records.sites import require_heads
 from attnscope.schemes import module_names
@@ -360,8 +361,7 @@ def _tell_unused(arguments: argparse.Namespace) -> None:
     for option in sorted(given & frozenset().union(*read.values())):
         views = [name for name, options in read.items() if option in options]
         if arguments.view not in views:
-            meant = " and ".join(filter(None, (", ".join(views[:-1]), views[-1])))
-            tell_unused([option], f"on the view {arguments.view}: it is for {meant}")
+            tell_unused([option], f"on the view {arguments.view}: it is for {listed(views)}")
 
 
 def _of_encodings(view: "type[FigureSpec]") -> frozenset[str]:

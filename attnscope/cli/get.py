@@ -6,7 +6,7 @@ import sys
 import time
 
 from attnscope.cli.terminal import STOPPED, one_line, say, say_error, say_json, say_progress
-from attnscope.counting import bytes_text
+from attnscope.counting import bytes_text, percent
 from attnscope.errors import UserError, meant
 from attnscope.hub.fetching import ask_hub, fetch_now
 from attnscope.hub.shelf import find_row, folder_here, full_name, shelf_entries, shelf_rows
@@ -130,6 +130,6 @@ class _Progress:
             is_due = fraction - self._told >= _TOLD_EVERY_PART
         if step.wait_s or is_due or (is_last and self._told < 1.0):
             self._told_at, self._told = time.monotonic(), fraction
-            say_progress(f"{progress_words(step)} ({fraction:.0%})")
+            say_progress(f"{progress_words(step)} ({percent(fraction)})")
         if is_last and self._is_terminal:
             say_progress("")

@@ -15,7 +15,7 @@ from attnscope.cli.inputs import (
     tell_progress,
 )
 from attnscope.cli.terminal import save_finished, say, say_error, say_json
-from attnscope.counting import csv_text, plural
+from attnscope.counting import csv_text, listed, plural
 from attnscope.files import replace_file
 from attnscope.records.importance import LEARNING_STEPS, RANKINGS, Importance, LearnedGates, rankings_reading
 from attnscope.records.measures import interval_said
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     idle = sorted(given_options(arguments) & _idle_options(arguments.ranking))
     if idle:
-        flags = " and ".join(map(flag_of, idle))
+        flags = listed([flag_of(one) for one in idle])
         say_error(f"attnscope: the ranking {arguments.ranking} does not use {flags}.")
     model = open_model(arguments)
     samples, source = read_samples(arguments, model)

@@ -21,7 +21,7 @@ from attnscope.cli.terminal import (
     say_error,
     say_json,
 )
-from attnscope.counting import duration_text, fixed
+from attnscope.counting import duration_text, fixed, format_number
 from attnscope.errors import RecipeError, UserError
 from attnscope.paths import own_command
 from attnscope.records.runs import loss_unit
@@ -75,15 +75,11 @@ def _cells(run: "RunSummary") -> tuple[str, ...]:
         fixed(run.best_loss, 4),
         f"{run.best_step:,}",
         f"{run.n_parameters:,}",
-        _large(run.n_tokens),
-        _large(run.flops),
+        format_number(run.n_tokens, 4),
+        format_number(run.flops, 4),
         _time(run.seconds),
         run.end,
     )
-
-
-def _large(value: float) -> str:
-    return f"{value:.2e}".replace("e+", "e") if math.isfinite(value) else "–"
 
 
 def _time(seconds: float) -> str:

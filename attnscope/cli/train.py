@@ -22,7 +22,7 @@ from attnscope.cli.terminal import (
     say,
     say_error,
 )
-from attnscope.counting import shell_line
+from attnscope.counting import percent, shell_line
 from attnscope.errors import RecipeError, UserError
 from attnscope.files import refuse_foreign_content
 from attnscope.records.runs import (
@@ -361,9 +361,11 @@ class _BarTeller:
             case Step():
                 self._draw(event)
             case Evaluated():
-                self._evaluated = f"  validation {event.loss:.4f}{self._unit}, accuracy {event.accuracy:.1%}"
+                self._evaluated = (
+                    f"  validation {event.loss:.4f}{self._unit}, accuracy {percent(event.accuracy, 1)}"
+                )
                 if event.next_sentence_accuracy is not None:
-                    self._evaluated += f", next sentence {event.next_sentence_accuracy:.1%}"
+                    self._evaluated += f", next sentence {percent(event.next_sentence_accuracy, 1)}"
                 if not self._is_terminal:
                     self._say(f"step {event.step:,} of {self._n_steps:,}:{self._evaluated}")
             case Saved() | Watched():

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
-from attnscope.counting import fixed
+from attnscope.counting import fixed, number_text
 from attnscope.figures.colours import Palette, argb, difference_map, lut, lut_argb
 from attnscope.figures.raster import (
     COLOUR_SHARE,
@@ -243,7 +243,7 @@ def _paint_legend(painter: QPainter, rect: QRectF, shown: CellMap, palette: Pale
         table = lut(difference_map(palette) if is_signed else "viridis")
         for code, value in ((0, -limit), (128, 0.0), (255, limit)) if is_signed else ((0, 0.0), (255, limit)):
             red, green, blue = table[code].tolist()
-            entries.append((f"#{red:02x}{green:02x}{blue:02x}", f"{value:.3g}".replace("-", "−")))
+            entries.append((f"#{red:02x}{green:02x}{blue:02x}", number_text(value, 3)))
     if has_hatch:
         entries.append((palette.not_allowed, shown.legend[-1] if shown.kind != "weights" else "not allowed"))
     width = sum(type_px(10) + 5 + text_width(word) for _colour, word in entries)

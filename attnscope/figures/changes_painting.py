@@ -9,6 +9,7 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QImage, QPainter, QPen
 
+from attnscope.counting import number_text, percent
 from attnscope.figures.colours import Palette, difference_map, lut_argb
 from attnscope.figures.grid_painting import GridMarks, paint_off
 from attnscope.figures.raster import ImageCache, code_colours, delta_codes, image_from_words
@@ -47,7 +48,8 @@ class ChangedHead:
         if np.isnan(self.mean_abs):
             return f"{name}: no cell in common"
         peak, moved = float(self.grid.peaks[self.index]), float(self.grid.moved[self.index])
-        return f"{name}   mean |Δ| {self.mean_abs:.3g} · largest {peak:.3g} · a row moves {moved:.1%}"
+        sizes = f"mean |Δ| {number_text(self.mean_abs, 3)} · largest {number_text(peak, 3)}"
+        return f"{name}   {sizes} · a row moves {percent(moved, 1)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
+from attnscope.counting import number_text, significant
 from attnscope.figures.colours import Palette, ink_on, lut, lut_argb
 from attnscope.figures.raster import (
     FIRST_COLOUR,
@@ -73,7 +74,7 @@ def weight_ticks(scale: Scale, peak: float, full: float = 1.0) -> tuple[Ticks, s
 
 def share_text(weight: float) -> str:
     """A tick's weight, short; a sum of heads, which goes beyond 1, with one digit more."""
-    return f"{weight:.2g}" if weight < 1 else f"{weight:.3g}"
+    return number_text(weight, 2 if weight < 1 else 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -422,7 +423,7 @@ def weight_text(weight: float, *, has_left_out: bool = False, is_knocked_out: bo
         return "knocked out" if is_knocked_out else "not allowed by the mask"
     if np.isinf(weight):
         return "left out" if has_left_out else "no data"
-    return f"{weight:#.4g}" if weight == 0 or abs(weight) >= 1e-4 else f"{weight:.3e}"
+    return significant(float(weight))
 
 
 def readout_names(head_map: HeadMap, query: int, key: int) -> str:

@@ -11,6 +11,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
 from attnscope.codec import At, Once
+from attnscope.counting import percent
 from attnscope.errors import UserError
 from attnscope.figures.colours import Palette
 from attnscope.figures.style import MapStyle
@@ -548,7 +549,7 @@ def without_special(shown: HeadMap) -> HeadMap:
     of_rows = np.where(np.isfinite(shown.weights[rows]), shown.weights[rows], 0.0)
     total = float(of_rows.sum())
     share = 1 - float(of_rows[:, cols].sum()) / total if total else 0.0
-    left_out = f"without special tokens, which take {share:.0%} of the weight"
+    left_out = f"without special tokens, which take {percent(share)} of the weight"
     return replace(
         shown,
         queries=tuple(shown.queries[i] for i in rows),

@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.counting import few_listed
 from attnscope.figures.spec import (
     Caption,
     FigureSpec,
@@ -111,9 +112,8 @@ def gate_words(gates: Gates) -> str:
     """The gates that are not at 1, in words."""
     if not gates:
         return "all heads on"
-    shown = [f"{h.stack} {h.label} {'off' if v == 0 else f'× {v:g}'}" for h, v in gates.values[:12]]
-    more = len(gates.values) - len(shown)
-    return "gates " + ", ".join(shown) + (f" and {more} more" if more else "")
+    shown = [f"{h.stack} {h.label} {'off' if v == 0 else f'× {v:g}'}" for h, v in gates.values]
+    return f"gates {few_listed(shown, 12)}"
 
 
 def _mask_of(head_map: HeadMap) -> str:

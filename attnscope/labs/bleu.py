@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.counting import plural
+from attnscope.counting import percent, plural
 from attnscope.fields import file_line, number, one_of
 from attnscope.labs.lab import (
     BLUE,
@@ -142,7 +142,7 @@ def _numbers(found: BleuFinding | None, text: BleuText | None) -> tuple[tuple[st
     return (
         ("model", found.name if found is not None else "–"),
         ("BLEU, 95 % interval", _bleu_text(known)),
-        *((f"p{'₁₂₃₄'[n]}: {n + 1}-grams right", _percent(p)) for n, p in enumerate(precisions)),
+        *((f"p{'₁₂₃₄'[n]}: {n + 1}-grams right", percent(p / 100, 1)) for n, p in enumerate(precisions)),
         ("BP, of r / c words", _brevity(known)),
         ("sentences", f"{known.n_texts:,}" if known is not None else "–"),
         ("cut before they ended", str(found.n_cut) if found is not None else "–"),
@@ -156,10 +156,6 @@ def _bleu_text(known: BleuNumbers | None) -> str:
     if np.isnan(known.value):
         return "– (no text has 4 words)"
     return with_interval(known.value, known.low, known.high, 2 if np.isfinite(known.low) else 1)
-
-
-def _percent(value: float) -> str:
-    return f"{value:.1f} %" if np.isfinite(value) else "–"
 
 
 def _brevity(known: BleuNumbers | None) -> str:

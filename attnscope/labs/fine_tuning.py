@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.counting import plural
+from attnscope.counting import percent, plural
 from attnscope.fields import number, redraw
 from attnscope.labs.lab import BLUE, ORANGE, Lab, LabWords, asked, claimed, where_trained
 from attnscope.records.charts import CellMap, Chart, Series, whiskers
@@ -137,8 +137,7 @@ def _words(
 def _percent(compute: Callable[[Numbers], float], grid: Numbers) -> str:
     if not np.isfinite(grid).all():
         return "–"
-    value = float(compute(grid))
-    return f"{100 * value:.1f} %" if np.isfinite(value) else "–"
+    return percent(float(compute(grid)), 1)
 
 
 def _sentence(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.counting import format_number
+from attnscope.counting import format_number, percent
 from attnscope.fields import number, one_of, redraw
 from attnscope.labs.lab import BLUE, GREEN, ORANGE, PURPLE, Lab, LabWords, asked, said_trained, where_trained
 from attnscope.records.charts import Chart, Series
@@ -193,7 +193,7 @@ def _range(curve: WritingCurve, found: WritingFinding, k: int) -> tuple[float, f
 
 
 def _share(curve: WritingCurve, found: WritingFinding, k: int) -> str:
-    return f"{100 * curve.n_exact[k] / found.n_rows:.0f} %"
+    return percent(curve.n_exact[k] / found.n_rows)
 
 
 OF_WRITER: dict[Writer, int] = {"none": ORANGE, "additive": BLUE, "dot": GREEN, "transformer": PURPLE}

@@ -50,7 +50,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnscope.counting import plural
+from attnscope.counting import few_listed, plural
 from attnscope.errors import LoadError, RecipeError
 from attnscope.files import check_manifest, replace_folder, sha256_of
 from attnscope.models.inputs import check_roles
@@ -166,9 +166,8 @@ def finite_note(weights: Mapping[str, Tensor]) -> str:
     bad = [name for name in suspects if not torch.isfinite(weights[name]).all()]
     if not bad:
         return ""
-    more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
     return (
-        f"Some weights are not finite numbers: {', '.join(bad[:3])}{more}. "
+        f"Some weights are not finite numbers: {few_listed(bad, 3)}. "
         "Maps affected by them are grey, and the model's output cannot be trusted."
     )
 

@@ -8,7 +8,7 @@
 
 import numpy as np
 
-from attnscope.counting import plural
+from attnscope.counting import few_listed, plural
 from attnscope.questions.question import Copied, NoOptions, Question, Reading
 from attnscope.records.charts import Answer, Cell, CellMap, Chart, NumberTable, Series
 
@@ -51,10 +51,9 @@ def _sentence(found: Copied) -> str:
     if not copied:
         return f"All of {plural(n, 'token')} are written from the vocabulary: p_gen is at least a half."
     named = [found.told[i].piece for i in copied]
-    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
     return (
         f"{len(copied)} of {plural(n, 'token')} {'is' if len(copied) == 1 else 'are'} rather copied than "
-        f"written, p_gen below a half: {', '.join(named[:_MOST_NAMED])}{more}."
+        f"written, p_gen below a half: {few_listed(named, _MOST_NAMED)}."
     )
 
 

@@ -7,7 +7,7 @@
 
 import numpy as np
 
-from attnscope.counting import plural
+from attnscope.counting import few_listed, plural
 from attnscope.questions.question import NoOptions, Numbers, OpenOffsets, Question, Reading
 from attnscope.records.charts import Answer, Cell, CellMap, Chart, NumberTable, Series
 
@@ -64,8 +64,7 @@ def _offsets(mask: Numbers) -> str:
         return "nothing but the token itself"
     if len(found) == len(mask) - 1:
         return f"every offset up to {len(found)}"
-    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-    return f"{'the offset' if len(found) == 1 else 'the offsets'} {', '.join(found[:_MOST_NAMED])}{more}"
+    return f"{'the offset' if len(found) == 1 else 'the offsets'} {few_listed(found, _MOST_NAMED)}"
 
 
 def _chart(found: OpenOffsets) -> Chart:

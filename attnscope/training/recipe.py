@@ -14,6 +14,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, cast
 
+from attnscope.counting import listed
 from attnscope.errors import RecipeError, meant, shown
 from attnscope.nn import ModelConfig, ignored_choices
 from attnscope.nn.config_checks import ID_LISTS
@@ -666,6 +667,6 @@ def _data_and_objectives() -> str:
     """Allowed pairs of data and objectives, in words."""
     told = []
     for kind in dict.fromkeys(kind for one in OBJECTIVES.values() for kind in one.data):
-        *some, last = [f'"{one.name}"' for one in OBJECTIVES.values() if kind in one.data]
-        told.append(f'"{kind}" with {" or ".join(filter(None, [", ".join(some), last]))}')
+        names = [f'"{one.name}"' for one in OBJECTIVES.values() if kind in one.data]
+        told.append(f'"{kind}" with {listed(names, "or")}')
     return ", ".join(told)

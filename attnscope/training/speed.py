@@ -24,6 +24,7 @@ from statistics import median
 
 import torch
 
+from attnscope.counting import percent
 from attnscope.errors import LoadError, UserError
 from attnscope.models.cost import WEIGHT_BYTES
 from attnscope.nn import ModelConfig, count_parameters, wait_for
@@ -238,8 +239,8 @@ def _pace_by(way: Way, recipe: Recipe, device: torch.device) -> Pace:
         flops_per_s=flops / seconds,
         doubt=doubt,
         words=f"from products {width:,} wide, measured just now{_words_of(way)} at {rate / 1e9:,.3g} · 10⁹ "
-        f"operations a second; training is assumed to reach {flops / seconds / rate:.0%} of that, to within "
-        f"a factor of {doubt:g}{', as other programs are computing just now' * is_beside_work}",
+        f"operations a second; training is assumed to reach {percent(flops / seconds / rate)} of that, "
+        f"to within a factor of {doubt:g}{', as other programs are computing just now' * is_beside_work}",
     )
 
 

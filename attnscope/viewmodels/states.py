@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from psygnal import Signal, SignalGroup, SignalInstance
 
-from attnscope.counting import plural
+from attnscope.counting import percent, plural
 from attnscope.records.experiments import Finding, Question
 from attnscope.records.messages import ModelLoaded, Ready
 from attnscope.records.requests import Reply, Request
@@ -186,7 +186,7 @@ class BackgroundTask:
     @property
     def percent(self) -> str:
         """Progress in percent; empty if unknown."""
-        return "" if self.fraction is None else f"{100 * min(max(self.fraction, 0.0), 1.0):.0f} %"
+        return "" if self.fraction is None else percent(min(max(self.fraction, 0.0), 1.0))
 
 
 FindTasks = Callable[[], Iterable[BackgroundTask]]
@@ -396,7 +396,7 @@ def watch_flow(work: WorkState, across: AcrossState) -> None:
         fraction = across.flow_fraction
         if fraction is not None:
             yield BackgroundTask(
-                name="Attention flow", what=f"{fraction:.0%}", fraction=fraction, stop=across.stop
+                name="Attention flow", what=percent(fraction), fraction=fraction, stop=across.stop
             )
 
     work.watch(across.changed, find)

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 from psygnal import Signal, SignalGroup, SignalInstance
 
+from attnscope.counting import number_text
 from attnscope.records.sites import Axis, HeadRef, Site, Stack, axes_of
 from attnscope.viewmodels.session.file import LookSaved
 
@@ -77,7 +78,7 @@ class Cell:
     def sentence(self) -> str:
         """The cell in words, with four significant digits."""
         not_allowed = "knocked out" if self.is_knocked_out else "not allowed by the mask"
-        value = not_allowed if self.weight is None else f"{self.weight:.4g}"
+        value = not_allowed if self.weight is None else number_text(self.weight)
         return f"{self.query} → {self.key}  {value}"
 
 

@@ -229,7 +229,7 @@ def test_that_special_tokens_are_left_out_of_every_format_and_what_they_took_is_
     assert [t.piece for t in drawn.maps[0].queries] == ["a", "b"]
     np.testing.assert_array_equal(drawn.maps[0].weights, whole.weights[1:3, 1:4])
     share = 1 - float(whole.weights[1:3, 1:4].sum()) / 2
-    assert f"take {share:.0%} of the weight" in drawn.maps[0].note
+    assert f"take {100 * share:.0f} % of the weight" in drawn.maps[0].note
     assert drawn.gold == (dataclasses.replace(gold[0], rows=(0, 1), cols=(1, 3)),)
     assert as_drawn(drawn) == drawn
     assert export.render(shown, "csv").count(b"\n") == 1 + 6

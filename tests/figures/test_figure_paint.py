@@ -185,9 +185,9 @@ def test_that_positions_paint_one_and_several_tables() -> None:
     [
         (0.9731234, "0.9731"),
         (0.04, "0.04000"),
-        (0.0, "0.000"),
+        (0.0, "0"),
         (1.0, "1.000"),
-        (0.00001234, "1.234e-05"),
+        (0.00001234, "1.234·10⁻⁵"),
         (float("nan"), "not allowed by the mask"),
         (float("inf"), "no data"),
     ],

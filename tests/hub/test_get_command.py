@@ -62,9 +62,9 @@ def test_that_a_yes_downloads_what_the_question_named(
         told.err.split()
     )
     assert "512 kB of 512 kB" in told.err
-    assert "(100%)" in told.err
+    assert "(100 %)" in told.err
     assert f"{NAME} is on this computer, every file verified: 512,143 bytes in " in told.out
-    assert "left (100%)" not in told.err
+    assert "left (100 %)" not in told.err
     assert f"attnscope open {NAME}" in told.out
     assert whole_snapshot(NAME) is not None
 

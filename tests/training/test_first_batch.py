@@ -128,7 +128,7 @@ def test_that_the_command_shows_it_and_writes_nothing(
     asked = ["train", "reverse-labels", *few, "--show-batch"]
     assert main(asked) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("128 texts and 2,304 tokens in the first batch, 0.0% of them padding; 2,048")
+    assert lines[0].startswith("128 texts and 2,304 tokens in the first batch, 0.0 % of them padding; 2,048")
     reads, predicts = (
         next(line for line in lines if line.lstrip().startswith(word)) for word in ("reads", "pred")
     )

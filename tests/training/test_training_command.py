@@ -176,5 +176,5 @@ def test_that_a_loss_is_told_with_its_unit_and_an_accuracy_as_one(
     arguments = _arguments(str(recipe_file), "--out", str(tmp_path / "run"))
     assert arguments.run(arguments) == 0
     told = capsys.readouterr().err
-    assert re.search(r"step \d+ of \d+: validation \d\.\d{4} nats per [a-z ]*token, accuracy \d+\.\d%", told)
+    assert re.search(r"step \d+ of \d+: validation \d\.\d{4} nats per [a-z ]*token, accuracy \d+\.\d %", told)
     assert re.search(r"done at step \d+\. validation \d\.\d{4} nats per ", told)

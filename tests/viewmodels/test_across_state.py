@@ -87,7 +87,7 @@ def test_that_late_answers_change_nothing_and_refusals_are_told() -> None:
     assert numbers[3] == 3.0
     assert state.numbers("flow") is None
     assert tip_words(state, 5).splitlines()[0] == "chat  (target 1)"
-    assert "rollout  5, 17.9% of the sum" in tip_words(state, 5)
+    assert "rollout  5, 17.9 % of the sum" in tip_words(state, 5)
     state.handle(Failed(number=asked[1].number, request="ShowInfluence", message="No."))
     assert state.note == "No."
 
@@ -105,7 +105,7 @@ def test_that_an_encoder_is_explained_at_its_place() -> None:
     state = state_of("across", lambda request: None, session=desk.session)
     state.choose(1)
     assert state.heading == "output at “cat”"
-    assert [number_words(value) for value in (0.0, 0.123, 12.0, float("nan"))] == ["·", "0.12", "12", ""]
+    assert [number_words(value) for value in (0.0, -0.123, 12.0, float("nan"))] == ["·", "−0.12", "12", ""]
 
 
 def test_that_a_flow_under_way_says_how_far_it_is_and_can_be_stopped() -> None:

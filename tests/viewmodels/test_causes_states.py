@@ -113,7 +113,7 @@ def test_that_parts_are_sorted_and_add_up_in_words() -> None:
     assert (state.statement, state.sum_words) == ("logit(chat) − logit(dort) = −0.5", "3 parts: −0.5")
     state.choose_order("model")
     assert state.parts == PARTS
-    assert part_words(PARTS[1], -0.5) == "cross L1H0: −2 logits, 400.0% of the difference"
+    assert part_words(PARTS[1], -0.5) == "cross L1H0: −2 logits, 400.0 % of the difference"
     state.select(ref(1, 0, "cross"))
     assert state.selected == (ref(1, 0, "cross"),)
     state.choose_answers("elephants", None)

@@ -181,8 +181,8 @@ def test_that_compared_maps_name_slots_and_cells() -> None:
     assert cell_words(shown, 0, 1)[0] == "A 0.7500   B not allowed by the mask"
     zero = dataclasses.replace(maps[0], weights=np.array([[0, 1], [5e-5, 1]], np.float32), check=CHECK)
     faint = compare_maps(zero, maps[0], aligned, aligned)
-    assert cell_words(faint, 0, 0)[0] == "A 0.000   B 0.2500   Δ +0.2500"
-    assert cell_words(faint, 1, 0)[0] == "A 5.000e-05   B 0.5000   Δ +0.4999"
+    assert cell_words(faint, 0, 0)[0] == "A 0   B 0.2500   Δ +0.2500"
+    assert cell_words(faint, 1, 0)[0] == "A 5.000·10⁻⁵   B 0.5000   Δ +0.4999"
     assert faint.badges == (CHECK.badge, "")
     alone = compare_maps(maps[0], maps[0], aligned, aligned)
     assert alone.is_same

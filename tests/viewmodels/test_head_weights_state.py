@@ -76,5 +76,5 @@ def test_that_the_head_asked_for_last_is_shown_with_readable_pairs_first() -> No
     assert state.end == "weakest"
     alone = (1, 3)[asked.head.head]
     assert state.statement() == (
-        f"QK: 90% of Σσ² in {alone} of 3 dimensions (the layer's heads one by one 4, together 3)"
+        f"QK: 90 % of Σσ² in {alone} of 3 dimensions (the layer's heads one by one 4, together 3)"
     )

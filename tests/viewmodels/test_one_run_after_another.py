@@ -200,7 +200,7 @@ def test_that_a_run_that_ends_is_listed_and_its_accuracy_told(room: Room) -> Non
     room.state.tick()
     assert sum(isinstance(request, OpenRuns) for request in room.posted) == n_asked + 1
     assert room.newest(OpenRuns).folders == ("new",)
-    assert room.state.run.status.title == "Finished: 3 steps · accuracy 98.7%"
+    assert room.state.run.status.title == "Finished: 3 steps · accuracy 98.7 %"
 
 
 def test_that_a_folder_without_a_run_leaves_the_open_one_complete(room: Room) -> None:

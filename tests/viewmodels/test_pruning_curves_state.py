@@ -6,7 +6,7 @@ import pytest
 from curve_samples import HEADS, CurvesDesk, curve, importance
 from session_samples import info
 
-from attnscope.counting import short_number, time_left
+from attnscope.counting import significant, time_left
 from attnscope.figures import csv_of_curves, pruning_chart
 from attnscope.records import (
     CurveMeasured,
@@ -151,8 +151,8 @@ def test_that_importance_is_a_column_with_or_without_a_measured_table(desk: Curv
 
 def test_that_numbers_have_three_digits() -> None:
     numbers = (0.0, 1.0, 0.99999, 0.0123456, 12.34, 123.4, 0.00002, float("nan"))
-    shown = ("0", "1.00", "1.00", "0.0123", "12.3", "123", "2.0e-05", "–")
-    assert tuple(short_number(value) for value in numbers) == shown
+    shown = ("0", "1.00", "1.00", "0.0123", "12.3", "123", "2.00·10⁻⁵", "–")
+    assert tuple(significant(value, 3) for value in numbers) == shown
     assert metric_words(curve().points[1]) == "2.50 (2.25–3.00)"
     assert [time_left(left) for left in (3, 31, 200)] == [
         "a few seconds left",

@@ -223,7 +223,13 @@ def test_that_what_is_not_listed_is_said_to_be_less_than_what_is(least, text):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0, "KL 0 nats"), (-1e-9, "KL 0 nats"), (0.02134, "KL 0.0213 nats"), (3.0, "KL 3 nats")],
+    [
+        (0.0, "KL 0 nats"),
+        (-1e-9, "KL 0 nats"),
+        (2.134e-6, "KL 2.13·10⁻⁶ nats"),
+        (0.02134, "KL 0.0213 nats"),
+        (3.0, "KL 3 nats"),
+    ],
 )
 def test_that_kl_has_its_unit(value, text):
     output = Output(kind="next-token", predictions=())

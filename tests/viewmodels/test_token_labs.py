@@ -101,7 +101,7 @@ def test_that_rows_come_one_by_one_and_equal_vocabularies_are_shown_once():
     )
     assert state.is_working
     assert state.rows == (full, none)
-    assert state.cells(full)[5] == "50%"
+    assert state.cells(full)[5] == "50 %"
     assert len(state.cells(none)) == len(state.cells(full)) == 11
     state.stop()
     assert posted[-1] == StopWork(number=posted[-1].number, work="CompareTokenizers")

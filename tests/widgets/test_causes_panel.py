@@ -65,7 +65,7 @@ def test_that_a_click_on_a_bar_selects_its_head_and_answers_can_be_typed(qtbot: 
     assert desk.session.selection == (ref(1, 0, "decoder"),)
     qtbot.keyClick(bars, Qt.Key.Key_Home)
     qtbot.keyClick(bars, Qt.Key.Key_Down)
-    assert told[-1] == "decoder L0H1: −1.5 logits, −50.0% of the difference"
+    assert told[-1] == "decoder L0H1: −1.5 logits, −50.0 % of the difference"
     qtbot.keyClick(bars, Qt.Key.Key_Return)
     assert desk.session.selection == (ref(0, 1, "decoder"),)
     for palette in (LIGHT, DARK):

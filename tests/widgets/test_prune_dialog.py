@@ -59,7 +59,7 @@ def test_that_the_proof_and_the_gain_are_shown(qtbot):
     shown = Shown(qtbot)
     shown.answer()
     assert {"1,000", "800", "−20.0 %", "2.00 ms", "1.60 ms"} <= set(shown.texts())
-    assert "no logit differs by more than 6.0e-07" in shown.dialog.outcome.text()
+    assert "no logit differs by more than 6.0·10⁻⁷" in shown.dialog.outcome.text()
     assert "Opens in AttnScope.\nA note with <b>tags</b>." in shown.texts()
     assert shown.dialog.save_button.isEnabled()
     assert not shown.dialog.progress.isVisible()

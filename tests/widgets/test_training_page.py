@@ -436,7 +436,7 @@ SAYS = (
         (Output(kind="translation", predictions=()), ""),
         (Output(kind="translation", predictions=SAYS), "writes no word"),  # as an untrained model does
         (Output(kind="nothing", predictions=()), ""),
-        (Output(kind="next-token", predictions=SAYS), "says “be” 25%"),
+        (Output(kind="next-token", predictions=SAYS), "says “be” 25 %"),
     ],
 )
 def test_that_the_model_s_own_answer_stands_with_its_attention(
@@ -746,7 +746,7 @@ def test_that_labels_never_overlap_and_stay_inside() -> None:
         (9999.4, "9999"),
         (9999.6, "10,000"),
         (0.0006, "0.0006"),
-        (1.25e-7, "1.25e−07"),
+        (1.25e-7, "1.25·10⁻⁷"),
         (float("nan"), "not a number"),
         (float("inf"), "∞"),
     ],

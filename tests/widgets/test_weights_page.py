@@ -86,7 +86,7 @@ def test_that_a_head_is_asked_for_once_it_is_seen_and_kept_for_when_it_comes_bac
     assert page.state.note("ov") == "Σ Re λ / Σ |λ| = +0.75: it copies"
     assert page.state.note("qk") == "Σ Re λ / Σ |λ| = −0.90: it avoids tokens like itself"
     # Head 1 has all of Σσ² in one dimension, head 0 needs two of two; all together 13 of 14 in two.
-    assert "QK: 90% of Σσ² in 1 of 2 dimensions (the layer's heads one by one 3, together 2)" in (
+    assert "QK: 90 % of Σσ² in 1 of 2 dimensions (the layer's heads one by one 3, together 2)" in (
         page.state.statement()
     )
     page.widget.forward.click()

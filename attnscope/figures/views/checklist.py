@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
-from attnscope.counting import format_number, listed
+from attnscope.counting import format_number, listed, percent
 from attnscope.figures.colours import Palette
 from attnscope.figures.spec import FigureSpec
 from attnscope.figures.style import LINE_PX, NORMAL_PX, SMALL_PX, font, wrapped
@@ -138,7 +138,7 @@ def _cells(check: PositionCheck) -> tuple[tuple[str, bool], ...]:
     has_vectors = check.shift_error == check.shift_error
     is_exact = has_vectors and check.shift_error < _FITS
     a = "; ".join(f"{left:.2f} {right:.2f}" for left, right in check.shift.tolist()).replace("-", "−")
-    shift = f"[{a}]" if is_exact else f"error {check.shift_error:.0%}" if has_vectors else "–"
+    shift = f"[{a}]" if is_exact else f"error {percent(check.shift_error)}" if has_vectors else "–"
     is_same, is_read = check.seed_change < _SAME, check.past_change == check.past_change
     by_distance = check.by_distance
     return (
@@ -146,7 +146,7 @@ def _cells(check: PositionCheck) -> tuple[tuple[str, bool], ...]:
         ("yes" if is_same else f"no: {format_number(check.seed_change)} nats", is_same),
         (f"{format_number(check.least_apart)} nats" if check.least_apart else "no", check.least_apart > 0),
         ("yes" if is_read else "ends there", is_read),
-        (f"{by_distance:.0%}" if by_distance == by_distance else "–", by_distance >= _RELATIVE),
+        (percent(by_distance), by_distance >= _RELATIVE),
         (shift, is_exact),
         (f"{check.n_parameters:,}" if check.n_parameters else "nothing", not check.n_parameters),
     )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen
 
+from attnscope.counting import number_text, percent
 from attnscope.errors import UserError
 from attnscope.figures.colours import Palette, argb, difference_map
 from attnscope.figures.map_painting import (
@@ -274,7 +275,7 @@ def delta_words(shown: ComparedMaps) -> str:
         return few
     if shown.is_same:
         return "no difference"
-    return f"mean |Δ| {mean:.3g} · rows move {moved:.1%}{_OF_ROWS}"
+    return f"mean |Δ| {number_text(mean, 3)} · rows move {percent(moved, 1)}{_OF_ROWS}"
 
 
 def _side_words(shown: ComparedMaps, side: int, style: MapStyle) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QByteArray, QDataStream, QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QImage, QPainter, QPainterPath, QPen
 
-from attnscope.counting import plural
+from attnscope.counting import percent, plural
 from attnscope.figures.colours import Palette, series_colour
 from attnscope.figures.map_painting import MARGIN_PX, Highlight
 from attnscope.figures.raster import is_vector
@@ -51,7 +51,7 @@ class StrongLines:
         n_shown = len(self.weights)
         if n_shown == self.n_all:
             return f"all {plural(n_shown, 'line')}"
-        share = f"{self.hidden * 100:.1f} %" if self.hidden >= 0.001 else "under 0.1 %"
+        share = percent(self.hidden, 1) if self.hidden >= 0.001 else "under 0.1 %"
         return f"{n_shown:,} of {self.n_all:,} lines · {share} of the weight hidden"
 
 

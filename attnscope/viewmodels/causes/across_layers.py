@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from psygnal import Signal, SignalGroup
 
+from attnscope.counting import fixed, number_text, percent
 from attnscope.records.causes import (
     DEFAULT_THRESHOLD,
     METHODS,
@@ -137,8 +138,8 @@ def cell_sentences(table: LensTable, level: int, column: int) -> str:
     facts = (
         f'the model\'s own "{said}": {table.probability[level, column]:.4f}, '
         f"number {int(table.rank[level, column]) + 1} here",
-        f"KL(output ‖ layer) {table.kl_nats[level, column]:.4g} nats, "
-        f"entropy {table.entropy[level, column]:.4g} nats",
+        f"KL(output ‖ layer) {number_text(float(table.kl_nats[level, column]))} nats, "
+        f"entropy {number_text(float(table.entropy[level, column]))} nats",
     )
     return "\n".join((where, *lines, *facts))
 
@@ -381,7 +382,7 @@ def number_words(value: float) -> str:
         return ""
     if value == 0:
         return "·"
-    return f"{value:.2f}" if abs(value) < 9.995 else f"{value:.0f}"
+    return fixed(value, 2 if abs(value) < 9.995 else 0)
 
 
 def tip_words(state: AcrossState, key: int) -> str:
@@ -396,8 +397,8 @@ def tip_words(state: AcrossState, key: int) -> str:
             continue
         value, total = float(row.weights[key]), float(np.nansum(np.abs(row.weights)))
         if math.isfinite(value):
-            share = f", {value / total:.1%} of the sum" if total > 0 else ""
-            lines.append(f"{method}  {value:.4g}{share}")
+            share = f", {percent(value / total, 1)} of the sum" if total > 0 else ""
+            lines.append(f"{method}  {number_text(value)}{share}")
     return "\n".join(lines)
 
 
@@ -486,7 +487,7 @@ class GraphState:
 def node_words(graph: AttentionGraph, node: int) -> str:
     """Meaning of a node, and its strongest input."""
     one = graph.nodes[node]
-    place = f"“{one.token.piece}” at {graph.levels[one.level]}: {100 * one.influence:.1f} % of the output"
+    place = f"“{one.token.piece}” at {graph.levels[one.level]}: {percent(one.influence, 1)} of the output"
     below = sorted((e for e in graph.edges if e.upper == node), key=lambda e: -e.weight)
     read = [
         f"“{graph.nodes[e.lower].token.piece}” {e.weight:.2f}" + (" (its own stream)" if e.is_stream else "")

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from psygnal import Signal, SignalGroup
 
-from attnscope.counting import number_text
+from attnscope.counting import number_text, percent
 from attnscope.records.causes import (
     AttributeOutput,
     Attribution,
@@ -247,7 +247,7 @@ def refusal_of(model: ModelInfo | None) -> str:
 
 def part_words(part: Contribution, total: float) -> str:
     """One part in words: what it adds, and its share of the whole difference."""
-    share = f", {part.value / total:.1%} of the difference".replace("-", "−") if total else ""
+    share = f", {percent(part.value / total, 1)} of the difference" if total else ""
     is_named = part.kind != "head" or part.label.startswith(f"{part.stack} ")
     kind = part.label if is_named else f"{part.stack} {part.label}"
     return f"{kind}: {number_text(part.value)} logits{share}"
@@ -288,8 +288,7 @@ def patch_sentence(found: PatchMap, row: int, column: int) -> str:
         if found.kind == "head"
         else f"what enters {name} layer {layer} at “{found.columns[column]}”"
     )
-    share = f"{100 * value:.4g} %".replace("-", "−")
-    says = f"{where} restores {share} of the difference."
+    says = f"{where} restores {number_text(100 * value)} % of the difference."
     return f"Strongest: {says}" if is_largest else says[:1].upper() + says[1:]
 
 

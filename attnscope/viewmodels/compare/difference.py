@@ -11,7 +11,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.counting import fixed, plural, probability_text, with_sign
+from attnscope.counting import (
+    few_listed,
+    fixed,
+    number_text,
+    plural,
+    probability_text,
+    significant,
+    with_sign,
+)
 from attnscope.records import freeze
 from attnscope.records.maps import (
     NO_TOKEN,
@@ -112,10 +120,11 @@ def alignment_words(alignment: TokenAlignment, first: Sequence[Token], second: S
     parts = [f"{plural(n_common, 'token')} in common"]
     if replaced:
         names = [f"{_short(first[i].piece)} → {_short(second[j].piece)}" for i, j in replaced]
-        parts.append(f"{len(replaced)} paired: {_listed(names)}")
+        parts.append(f"{len(replaced)} paired: {few_listed(names, _N_NAMED)}")
     for side, pieces in (("A", only_first), ("B", only_second)):
         if pieces:
-            parts.append(f"{len(pieces)} only in {side}: {_listed([_short(piece) for piece in pieces])}")
+            named = few_listed([_short(piece) for piece in pieces], _N_NAMED)
+            parts.append(f"{len(pieces)} only in {side}: {named}")
     return " · ".join(parts)
 
 
@@ -151,11 +160,6 @@ def _at(index: int, tokens: Sequence[Token]) -> int:
 def _short(piece: str) -> str:
     piece = " ".join(piece.split()) or repr(piece)
     return piece if len(piece) <= _LONGEST_NAME else piece[: _LONGEST_NAME - 1] + "…"
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - _N_NAMED
-    return ", ".join(names[:_N_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 GAP = Token(id=NO_TOKEN, piece="–", is_special=True)
@@ -272,20 +276,11 @@ def cell_words(shown: ComparedMaps, query: int, key: int) -> tuple[str, str]:
     delta = shown.delta[query, key]
     values = f"A {sides[0]}   B {sides[1]}"
     if np.isfinite(delta):
-        values += f"   Δ {signed_number(float(delta))}"
+        values += f"   Δ {'+' * bool(delta > 0)}{significant(float(delta))}"
     row = shown.queries[query]
     name = f"“{_slot_name(row)}”"
     name = f"reading “{row.read}”, writing {name}" if row.read else name
     return values, f"query {name} → key “{_slot_name(shown.keys[key])}”"
-
-
-def signed_number(value: float) -> str:
-    """A difference with its sign and four significant digits."""
-    if value == 0:
-        return "0"
-    sign = "+" if value > 0 else "−"
-    size = abs(value)
-    return f"{sign}{size:#.4g}" if size >= 1e-4 else f"{sign}{size:.3e}"
 
 
 def _weight_words(weight: float) -> str:
@@ -293,7 +288,7 @@ def _weight_words(weight: float) -> str:
         return "not allowed by the mask"
     if np.isinf(weight):
         return "has no token here"
-    return f"{weight:#.4g}" if weight == 0 or weight >= 1e-4 else f"{weight:.3e}"
+    return significant(float(weight))
 
 
 def _placed(tokens: tuple[Token, ...], slots: tuple[int, ...]) -> tuple[Token, ...]:
@@ -443,10 +438,7 @@ def labels_text(output: Output, tokens: Sequence[Token]) -> str:
 
 def kl_text(comparison: Comparison, index: int) -> str:
     """KL(before ‖ after) of one prediction with its unit, three significant digits."""
-    if not 0 <= index < len(comparison.kl_nats):
-        return ""
-    value = max(comparison.kl_nats[index], 0.0)
-    return "KL 0 nats" if value < 5e-7 else f"KL {value:.3g} nats"
+    return kl_words(comparison.kl_nats[index]) if 0 <= index < len(comparison.kl_nats) else ""
 
 
 def follows_text(comparison: Comparison) -> str:
@@ -622,10 +614,10 @@ def pair_answers(first: Traced, second: Traced, way: Way) -> tuple[PairedAnswer,
 
 
 def kl_words(kl_nats: float | None) -> str:
-    """KL(A ‖ B) with its unit; a dash where it is not defined."""
+    """KL(A ‖ B) with its unit, three significant digits; a dash where it is not defined."""
     if kl_nats is None or not math.isfinite(kl_nats):
         return "KL –"
-    return "KL 0 nats" if kl_nats < _LEAST_NATS else f"KL {kl_nats:.3g} nats"
+    return "KL 0 nats" if kl_nats < _LEAST_NATS else f"KL {number_text(kl_nats, 3)} nats"
 
 
 def most_apart(kl_nats: tuple[float, ...]) -> int:

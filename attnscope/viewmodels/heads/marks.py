@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 from psygnal import Signal, SignalGroup
 
-from attnscope.counting import fixed, short_number
+from attnscope.counting import fixed, significant
 from attnscope.records.findings import (
     OWN_LINKS,
     AlignmentRows,
@@ -305,8 +305,7 @@ class TintState:
 
     def words(self, head: HeadRef) -> str:
         """The number of one head as people read it."""
-        value = self.values.get(head, math.nan)
-        return short_number(value) if math.isfinite(value) else "–"
+        return significant(self.values.get(head, math.nan), 3)
 
     def choose(self, key: str) -> None:
         """Frame the heads by another number; OFF takes the frames away."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 from psygnal import Signal, SignalGroup
 
-from attnscope.counting import bytes_text, plural, time_left, with_sign
+from attnscope.counting import bytes_text, format_number, plural, time_left, with_sign
 from attnscope.records.importance import (
     METRICS,
     RANKINGS,
@@ -558,7 +558,7 @@ def outcome_words(state: PruningState) -> Outcome:
         return Outcome(title=state.message, details="\n".join(details), is_error=True)
     proof = report.proof
     verdict = "Removed equals switched off" if proof.is_good else "Removed differs from switched off"
-    most = f" by more than {proof.max_difference:.1e}" if proof.max_difference else ""
+    most = f" by more than {format_number(proof.max_difference)}" if proof.max_difference else ""
     checked = (
         f"{verdict}: no logit differs{most}, of {proof.n_logits:,} logits in {plural(proof.n_texts, 'text')}."
     )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from psygnal import Signal, SignalGroup
 
-from attnscope.counting import plural, with_sign
+from attnscope.counting import percent, plural, with_sign
 from attnscope.records.measures import (
     CircuitKind,
     CompareHeads,
@@ -327,7 +327,7 @@ class WeightsState:
             spectrum = part.spectrum
             alone = [n_dimensions(row) for row in spectrum.single_energy()]
             said.append(
-                f"{kind.upper()}: {ENERGY_SHARE:.0%} of Σσ² in {alone[self.head.head]} of"
+                f"{kind.upper()}: {percent(ENERGY_SHARE)} of Σσ² in {alone[self.head.head]} of"
                 f" {spectrum.single.shape[1]} dimensions (the layer's heads one by one {sum(alone)}, together"
                 f" {n_dimensions(spectrum.stacked_energy())})"
             )

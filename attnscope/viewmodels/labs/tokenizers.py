@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from psygnal import Signal, SignalGroup
 
-from attnscope.counting import format_number, plural
+from attnscope.counting import format_number, percent, plural
 from attnscope.labs.lab import LabWords
 from attnscope.records.messages import Failed, ModelLoaded, Progress
 from attnscope.records.requests import Reply
@@ -415,8 +415,8 @@ class TokenizersState:
             f"{row.n_tokens:,}",
             f"{row.tokens_per_word:.2f}",
             f"{row.tokens_per_character:.2f}",
-            f"{row.used_share:.0%}",
-            f"{row.unknown_share:.1%}" if row.unknown_share else "none",
+            percent(row.used_share),
+            percent(row.unknown_share, 1) if row.unknown_share else "none",
             f"{row.bits_per_token:.2f}",
             f"{row.bits_per_character:.2f}",
             f"{row.density:.1f}",

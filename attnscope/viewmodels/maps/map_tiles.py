@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from psygnal import Signal, SignalGroup
 
+from attnscope.counting import percent
 from attnscope.records.maps import HeadMap
 from attnscope.records.messages import Failed
 from attnscope.records.requests import Reply
@@ -309,7 +310,7 @@ def condensed(
     queries, rows = np.unique(edges.queries, return_inverse=True)
     keys, cols = np.unique(edges.keys, return_inverse=True)
     n = len(edges.weights)
-    hidden = f"{edges.hidden * 100:.1f} % of the weight not shown"
+    hidden = f"{percent(edges.hidden, 1)} of the weight not shown"
     note = f"the {n:,} strongest of {edges.n_all:,} weights, {hidden}"
     maps = []
     for index, head in enumerate(edges.heads):

@@ -6,7 +6,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Generic, Literal, Protocol, TypeVar
 
 from attnscope.codec import At, Once
-from attnscope.counting import plural
+from attnscope.counting import few_listed, plural
 from attnscope.records.interventions import (
     MAX_MASK_TOKENS,
     CopyPattern,
@@ -204,8 +204,8 @@ def changes_words(gates: Gates, interventions: Interventions) -> str:
     """Gates and interventions in a few words; `untouched` when there are none."""
     off = [f"{h.stack} {h.label}" for h in gates.off()]
     dimmed = [f"{h.stack} {h.label} × {v:g}" for h, v in gates.values if v]
-    parts = [f"{_listed(off)} off"] if off else []
-    parts += [_listed(dimmed)] if dimmed else []
+    parts = [f"{few_listed(off, _N_NAMED)} off"] if off else []
+    parts += [few_listed(dimmed, _N_NAMED)] if dimmed else []
     n = len(interventions)
     parts += [interventions[0].sentence if n == 1 else f"{n} head changes"] if n else []
     return " · ".join(parts) or "untouched"
@@ -217,11 +217,6 @@ def short_checkpoint(source: str) -> str:
     if path.name.isdecimal() and path.parent.name == "checkpoints":
         return f"{path.parent.parent.name}, step {int(path.name):,}"
     return path.name or source
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - _N_NAMED
-    return ", ".join(names[:_N_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

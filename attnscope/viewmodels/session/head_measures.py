@@ -12,7 +12,7 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscope.counting import plural, short_number
+from attnscope.counting import number_text, plural, significant
 from attnscope.records.findings import AlignmentTable
 from attnscope.records.importance import RANKINGS, Importance
 from attnscope.records.maps import HeadMeasures, SiteGrid
@@ -86,7 +86,8 @@ class MeasureShown:
         """Definition and unit, and how sure an estimate is."""
         about = f"{self.kind.name}, {self.kind.unit}\n{self.kind.definition}"
         if self.error > 0:
-            about += f"\nEstimated from {self.rows}: {self.value:.4g} ± {self.error:.2g} (standard error)."
+            value = f"{number_text(self.value)} ± {number_text(self.error, 2)}"
+            about += f"\nEstimated from {self.rows}: {value} (standard error)."
         if self.is_between_texts and not math.isfinite(self.value):
             return f"not defined between two texts\n{about}"
         return f"{about}\nTicks: all heads of this model."
@@ -326,22 +327,18 @@ def estimate_text(name: str, found: Estimate, *, has_interval: bool) -> str:
         return "–"
     if not is_importance(name):
         return found.text if has_interval else f"{found.value:.2f}"
-    value = short_number(found.value)
+    value = significant(found.value, 3)
     if not has_interval or found.low != found.low:
         return value
-    return f"{value} ({short_number(found.low)}–{short_number(found.high)})"
+    return f"{value} ({significant(found.low, 3)}–{significant(found.high, 3)})"
 
 
 def cell_tip(found: Estimate) -> str:
     """The same with four digits and the number of texts."""
     if not found.is_known:
         return "does not apply"
-    interval = "" if found.kind == "none" else f", {_digits(found.low)} to {_digits(found.high)}"
-    return f"{_digits(found.value)}{interval}; {found.basis}"
-
-
-def _digits(value: float) -> str:
-    return f"{value:.4f}" if value == 0 or abs(value) >= 0.01 else f"{value:.4g}"
+    interval = "" if found.kind == "none" else f", {significant(found.low)} to {significant(found.high)}"
+    return f"{significant(found.value)}{interval}; {found.basis}"
 
 
 def with_alignment(table: HeadTable, alignment: AlignmentTable | None) -> HeadTable:

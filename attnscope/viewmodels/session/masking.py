@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from psygnal import Signal, SignalInstance
 
-from attnscope.counting import plural
+from attnscope.counting import few_listed, number_text, plural
 from attnscope.errors import UserError
 from attnscope.records.interventions import (
     DRAWN,
@@ -157,11 +157,10 @@ class MaskedCells:
         blind, tokens = self.blind, self.tokens
         if not blind:
             return ""
-        named = ", ".join(f"{row} “{tokens[row].piece}”" for row in blind[:4])
-        more = f" and {len(blind) - 4} more" if len(blind) > 4 else ""
+        named = few_listed([f"{row} “{tokens[row].piece}”" for row in blind], 4)
         verb = "sees" if len(blind) == 1 else "see"
         return (
-            f"{named}{more} {verb} nothing: such a row has no distribution. Its weights are NaN, its "
+            f"{named} {verb} nothing: such a row has no distribution. Its weights are NaN, its "
             f"heads output 0, and the token keeps only its residual stream."
         )
 
@@ -418,7 +417,8 @@ class MaskState:
         if not kl:
             return ""
         texts = traced.comparison.before.generated, traced.comparison.after.generated
-        told = f"Output against that under the model's own mask: mean KL {sum(kl) / len(kl):.3g} nats"
+        mean = number_text(sum(kl) / len(kl), 3)
+        told = f"Output against that under the model's own mask: mean KL {mean} nats"
         if not all(texts):
             return told
         return f"{told}; it writes {'the same' if texts[0] == texts[1] else f'“{texts[1]}”'}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from psygnal import Signal, SignalGroup
 
-from attnscope.counting import bytes_text, count_text, duration_text, flops_text, plural, rough_text
+from attnscope.counting import bytes_text, count_text, duration_text, flops_text, percent, plural, rough_text
 from attnscope.errors import LoadError
 from attnscope.records.messages import Failed
 from attnscope.records.plans import (
@@ -90,7 +90,7 @@ def memory_rows(plan: Plan) -> tuple[Row, ...]:
 
 def work_rows(plan: Plan) -> tuple[Row, ...]:
     """Operations and time."""
-    growing = f" when full; a step costs {plan.mean_share:.0%} on average" if plan.mean_share < 1 else ""
+    growing = f" when full; a step costs {percent(plan.mean_share)} on average" if plan.mean_share < 1 else ""
     rows = [
         ("a batch", f"{plural(plan.n_sequences, 'text')} of at most {plural(plan.n_tokens, 'token')}"),
         ("tokens a step", f"{plan.tokens_a_step:,.0f}{growing}"),
@@ -209,7 +209,7 @@ def batch_lines(batch: FirstBatch, width: int = 100) -> tuple[str, ...]:
     share = batch.n_padding / max(1, batch.n_tokens)
     lines = [
         f"{plural(batch.n_rows, 'text')} and {plural(batch.n_tokens, 'token')} in the first batch, "
-        f"{share:.1%} of them padding; {plural(batch.n_predicted, 'prediction')}"
+        f"{percent(share, 1)} of them padding; {plural(batch.n_predicted, 'prediction')}"
     ]
     for i, row in enumerate(batch.rows, start=1):
         lines += ["", f"text {i}" + (f": {row.note}" if row.note else "")]

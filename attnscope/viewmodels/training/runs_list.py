@@ -8,7 +8,7 @@ from pathlib import Path
 
 from psygnal import Signal
 
-from attnscope.counting import count_text, fixed
+from attnscope.counting import count_text, fixed, percent
 from attnscope.files import replace_file
 from attnscope.paths import resources_folder
 from attnscope.records.messages import Failed
@@ -156,7 +156,7 @@ class RunRow:
             case "best loss":
                 return fixed(run.best_loss, 4)
             case "accuracy":
-                return f"{run.last_accuracy:.1%}" if math.isfinite(run.last_accuracy) else "—"
+                return percent(run.last_accuracy, 1) if math.isfinite(run.last_accuracy) else "—"
             case "parameters":
                 return count_text(run.n_parameters)
             case _:

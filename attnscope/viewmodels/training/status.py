@@ -13,7 +13,7 @@ from typing import Literal
 
 from psygnal import SignalInstance
 
-from attnscope.counting import plural, time_left
+from attnscope.counting import percent, plural, time_left
 from attnscope.errors import SaveError
 from attnscope.files import refuse_foreign_content
 from attnscope.records.messages import Failed, RunOpened
@@ -207,7 +207,7 @@ def finished_status(event: Finished, accuracy: float = math.nan) -> TrainingStat
             title = f"Out of memory at step {event.step:,}"
             detail = "A smaller training.batch_size needs less. The last checkpoint is kept."
     if math.isfinite(accuracy):
-        title += f" · accuracy {accuracy:.1%}"
+        title += f" · accuracy {percent(accuracy, 1)}"
     phase: Phase = "finished" if event.reason in ("done", "stopped") else "diverged"
     return TrainingStatus(phase=phase, title=title, detail=event.note or detail)
 

@@ -20,6 +20,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
 
+from attnscope.counting import number_text
 from attnscope.figures.cause_maps import influence_cells, table_cells
 from attnscope.figures.page import sized
 from attnscope.figures.spec import FigureSpec
@@ -456,7 +457,7 @@ class PatchMaps(Dressed):
             return ""
         value = numbers[shown.picture.token(row, column)]
         what = "of its sum" if self._state.has_shares else "as computed"
-        return f"{method}, patch {row},{column}: {value:.4g} {what}".replace("-", "−")
+        return f"{method}, patch {row},{column}: {number_text(float(value))} {what}"
 
     def fit_room(self) -> None:
         """Maps beside each other where there is room."""

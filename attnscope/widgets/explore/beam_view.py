@@ -7,7 +7,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent, QPainter, QPainterPath, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy
 
-from attnscope.counting import fixed
+from attnscope.counting import fixed, number_text
 from attnscope.figures.style import NORMAL_PX, SMALL_PX, drawn_piece, font, isolated, text_width, type_px
 from attnscope.records.outputs import BeamNode, BeamTree
 from attnscope.widgets.labels import Telling
@@ -40,9 +40,9 @@ class PlacedNode:
         ends = {"kept": "kept", "dropped": "dropped", "finished": "ends its text"}[node.state]
         return (
             f"“{node.token.piece}”  {ends}\n"
-            f"log p of this token  {node.log_probability:.4g} nats\n"
-            f"log p of the text  {node.total:.4g} nats\n"
-            f"score  {node.score:.4g}"
+            f"log p of this token  {number_text(node.log_probability)} nats\n"
+            f"log p of the text  {number_text(node.total)} nats\n"
+            f"score  {number_text(node.score)}"
         )
 
 

@@ -20,7 +20,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QButtonGroup, QMenu, QSizePolicy, QToolButton, QWidget
 
-from attnscope.counting import plural, short_number
+from attnscope.counting import plural, significant
 from attnscope.figures.colours import Palette, ramp_colour
 from attnscope.figures.grid_painting import MAX_ZOOM, GridLayout, GridMarks, grid_layout, paint_grid
 from attnscope.figures.raster import ImageCache
@@ -125,7 +125,7 @@ class TintLegend(Dressed):
         choice = self._state.choice
         if choice is None:
             return
-        palette, low_high = self.theme, [short_number(end) for end in self._state.ends]
+        palette, low_high = self.theme, [significant(end, 3) for end in self._state.ends]
         with QPainter(self) as painter:
             painter.setFont(font(SMALL_PX))
             low_px, high_px = (text_width(end) for end in low_high)

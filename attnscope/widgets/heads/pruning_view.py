@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QPointF, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPolygonF
 from PySide6.QtWidgets import QCheckBox, QGraphicsPolygonItem, QSplitter, QWidget
 
-from attnscope.counting import short_number
+from attnscope.counting import significant
 from attnscope.figures.colours import series_colour
 from attnscope.records.importance import METRICS, RANKINGS, CurvePoint, PruningCurve
 from attnscope.records.measures import interval_said
@@ -24,8 +24,8 @@ from attnscope.widgets.line_plot import Line, LinePlot
 def metric_words(point: CurvePoint) -> str:
     """The metric with its interval, to three significant digits."""
     if not point.low <= point.high:
-        return short_number(point.value)
-    return f"{short_number(point.value)} ({short_number(point.low)}–{short_number(point.high)})"
+        return significant(point.value, 3)
+    return f"{significant(point.value, 3)} ({significant(point.low, 3)}–{significant(point.high, 3)})"
 
 
 def taken_words(heads: Sequence[HeadRef]) -> str:

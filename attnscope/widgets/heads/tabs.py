@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from attnscope.counting import short_number
+from attnscope.counting import significant
 from attnscope.figures.chart_painting import paint_chart
 from attnscope.figures.charts import csv_of_pairs, json_of_weights, weights_charts
 from attnscope.figures.spec import Caption, FigureSpec
@@ -160,7 +160,7 @@ class AlikePage(Dressed):
         pairs = self._state.pairs()
         self.table.setRowCount(len(pairs))
         for k, (first, second, value) in enumerate(pairs):
-            for at, text in enumerate((first.label, second.label, short_number(value))):
+            for at, text in enumerate((first.label, second.label, significant(value, 3))):
                 item = QTableWidgetItem(text)
                 if at == len(_COLUMNS) - 1:
                     item.setData(SHARE_ROLE, min(1.0, value / math.log(2)))
@@ -172,7 +172,7 @@ class AlikePage(Dressed):
         """Show the heads nearest to the selected one."""
         head = self._state.selected
         near = self._state.nearest(head) if head is not None else ()
-        words = ", ".join(f"{other.label} ({short_number(value)})" for other, value in near)
+        words = ", ".join(f"{other.label} ({significant(value, 3)})" for other, value in near)
         self._nearest.set_full_text(f"{head.label} attends most like {words}" if head and near else "")
         self._nearest.setVisible(bool(near))
 
@@ -301,7 +301,7 @@ class PairTable(Telling, Dressed):
         painter.fillRect(bar, QColor(palette.accent if pair.value >= 0 else palette.muted))
         painter.setFont(font(SMALL_PX))
         painter.setPen(QColor(palette.text))
-        painter.drawText(number, middle | Qt.AlignmentFlag.AlignRight, short_value(pair.value))
+        painter.drawText(number, middle | Qt.AlignmentFlag.AlignRight, significant(pair.value, 3))
 
     def _write(self, painter: QPainter, place: QRectF, token: Token) -> None:
         painter.setPen(QColor(self.theme.muted if token.is_special else self.theme.text))
@@ -311,17 +311,11 @@ class PairTable(Telling, Dressed):
 
     def _words(self, pair: TokenPair) -> str:
         names = (plain_piece(pair.first.piece), plain_piece(pair.second.piece))
-        return f"“{names[0]}” {self._joint} “{names[1]}”: {short_value(pair.value)}"
+        return f"“{names[0]}” {self._joint} “{names[1]}”: {significant(pair.value, 3)}"
 
     def fit_room(self) -> None:
         self.setFixedHeight(round(type_px(_HEAD_PX) + len(self._pairs) * type_px(_ROW_PX)))
         self.update()
-
-
-def short_value(value: float) -> str:
-    """A value with two decimals, small ones with two digits."""
-    text = f"{value:.2f}" if abs(value) >= 0.1 or value == 0 else f"{value:.2g}"
-    return text.replace("-", "−")
 
 
 _GAP_PX = 12.0

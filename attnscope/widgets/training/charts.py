@@ -11,7 +11,7 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QPixmap, QShowEvent
 from PySide6.QtWidgets import QWidget
 
-from attnscope.counting import number_text
+from attnscope.counting import number_text, percent
 from attnscope.figures.chart_painting import ChartLayout, paint_chart
 from attnscope.figures.charts import inspection_charts, scaling_charts
 from attnscope.figures.colours import series_colour
@@ -371,7 +371,7 @@ class InspectionsView(QWidget):
             self._loss_at(step),
             f"rate {number_text(float(history.learning_rates[i]))}",
             f"median update {number_text(float(typical))}" if np.isfinite(typical) else "",
-            f"{still_shares(history)[i]:.0%} unchanged",
+            f"{percent(float(still_shares(history)[i]))} unchanged",
         )
         return " · ".join(part for part in parts if part)
 

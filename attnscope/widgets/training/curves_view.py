@@ -6,7 +6,7 @@ from typing import cast
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QCheckBox, QGridLayout, QSlider, QVBoxLayout, QWidget
 
-from attnscope.counting import number_text
+from attnscope.counting import number_text, significant
 from attnscope.figures.charts import LINEAR, PARTS, SHARES, shown_charts
 from attnscope.figures.colours import series_colour
 from attnscope.figures.style import text_width, type_px
@@ -340,7 +340,7 @@ class CurvesView(Dressed):
         for run in reversed(self._shown):
             value = self._main_value(run, quantity, at)
             if value is not None:
-                words.append(f"{names[run]}: " + f"{value:#.4g}".replace("-", "−"))
+                words.append(f"{names[run]}: {significant(value)}")
         return self._as_many_as_fit(words)
 
     def _as_many_as_fit(self, words: list[str]) -> str:

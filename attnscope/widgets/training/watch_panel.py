@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from PySide6.QtCore import QEvent, QObject, Qt, Signal, Slot
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QSlider, QSplitter, QToolButton, QWidget
 
+from attnscope.counting import number_text, percent
 from attnscope.figures.style import MapStyle, query_words
 from attnscope.records.outputs import Comparison
 from attnscope.records.sites import STACKS, HeadRef
@@ -292,7 +293,7 @@ class WatchPanel(QWidget):
         row = head_map.queries[query]
         read = query_words(row, is_isolated=False) if row.read else row.piece
         pieces = f"{read} → {head_map.keys[key].piece}"
-        self.hover_text.emit(f"{head_map.head.label} · {pieces} · weight {weight:.4g}")
+        self.hover_text.emit(f"{head_map.head.label} · {pieces} · weight {number_text(weight)}")
 
     @Slot()
     def _on_left(self) -> None:
@@ -305,11 +306,11 @@ def _answer_words(comparison: Comparison, tokens: Sequence[Token]) -> str:
     """
     output = comparison.after
     if output.follows is not None:
-        return f"says “{next_verdict(output.follows)}” {max(output.follows, 1.0 - output.follows):.0%}"
+        return f"says “{next_verdict(output.follows)}” {percent(max(output.follows, 1.0 - output.follows))}"
     if output.kind == "translation":
         is_known = output.predictions and not (comparison.is_writing or comparison.refused)
         return f"writes “{output.generated}”" if output.generated else "writes no word" if is_known else ""
     if labels := labels_text(output, tokens):
         return labels
     first = next(iter(output.predictions[-1].candidates), None) if output.predictions else None
-    return f"says “{first.token.piece}” {first.probability:.0%}" if first is not None else ""
+    return f"says “{first.token.piece}” {percent(first.probability)}" if first is not None else ""
