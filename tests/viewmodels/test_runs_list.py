@@ -438,6 +438,7 @@ def test_that_a_plan_says_its_learning_rate_in_words() -> None:
     assert rate_words(plan(rates=((1, 0.1), (10, 1.0), (20, 0.0)))) == (
         "rises to 1 at step 10, falls to 0 at step 20"
     )
+    assert rate_words(plan(rates=((1, 3e-5), (20, 3e-5)))) == "3·10⁻⁵"
     assert rate_words(plan(rates=((1, 0.003), (20, 0.003)))) == "0.003"
     assert rate_words(plan()) == ""
 

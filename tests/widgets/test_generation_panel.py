@@ -94,6 +94,7 @@ def test_that_a_click_on_a_chip_or_a_node_of_the_best_path_chooses_its_step(qtbo
     place = panel.tree.node_rect(dropped).center().toPoint()
     qtbot.mouseClick(panel.tree, Qt.MouseButton.LeftButton, pos=place)
     assert desk.state.step == 1
+    assert f"log p of the text  {best[0].node.total:.4g} nats".replace("-", "−") in best[0].sentence
 
 
 def test_that_the_form_shows_the_fields_of_the_mode_and_sets_them(qtbot):

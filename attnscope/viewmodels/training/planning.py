@@ -9,7 +9,16 @@ from pathlib import Path
 
 from psygnal import Signal, SignalGroup
 
-from attnscope.counting import bytes_text, count_text, duration_text, flops_text, percent, plural, rough_text
+from attnscope.counting import (
+    bytes_text,
+    count_text,
+    duration_text,
+    flops_text,
+    number_text,
+    percent,
+    plural,
+    rough_text,
+)
 from attnscope.errors import LoadError
 from attnscope.records.messages import Failed
 from attnscope.records.plans import (
@@ -123,8 +132,10 @@ def rate_words(plan: Plan) -> str:
     peak = max(rate for _, rate in plan.rates)
     first = next(step for step, rate in plan.rates if rate == peak)
     last = plan.rates[-1][1]
-    whole = f"{peak:.3g}" if first == 1 else f"rises to {peak:.3g} at step {first:,}"
-    return whole if last == peak else f"{whole}, falls to {last:.3g} at step {plan.rates[-1][0]:,}"
+    whole = number_text(peak, 3)
+    whole = whole if first == 1 else f"rises to {whole} at step {first:,}"
+    falls = f"falls to {number_text(last, 3)} at step {plan.rates[-1][0]:,}"
+    return whole if last == peak else f"{whole}, {falls}"
 
 
 def texts_words(plan: Plan) -> str:

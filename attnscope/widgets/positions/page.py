@@ -129,7 +129,7 @@ class PositionColumn(Dressed):
         self._title.setToolTip(plain_tooltip("\n".join(filter(None, (title, table.formula, table.note)))))
         finite = np.abs(table.matrix[np.isfinite(table.matrix)])
         limit = float(finite.max()) if finite.size else 0.0
-        self._scale.set_full_text(f"Encoding, to ±{limit:.4g}")
+        self._scale.set_full_text(f"Encoding, to ±{number_text(limit)}")
         self.matrix.set_labels(*table.axes)
         self.cosine.set_labels(table.axes[1], table.axes[1])
         self.matrix.set_values(table.matrix, limit)

@@ -194,7 +194,7 @@ class _ScalingPlot(Dressed):
     def show_chart(self, chart: Chart, dots: tuple[RunDot, ...], unit: str) -> None:
         self._chart, self._dots, self._unit, self._near = chart, dots, unit, -1
         self._places = []
-        facts = ", ".join(f"{dot.name} {dot.loss:.4g} at {dot.x:.4g}" for dot in dots)
+        facts = ", ".join(f"{dot.name} {number_text(dot.loss)} at {number_text(dot.x)}" for dot in dots)
         self.setAccessibleName(f"Loss against {unit}: {facts}")
         self.update()
 

@@ -106,7 +106,7 @@ class CurvesBar(QWidget):
         """Say where the cursor is."""
         name = AXES[self._axis] if self._axis == "step" else ""
         unit = _UNITS[self._axis]
-        number = "" if place is None else f"{place:.4g}" if self._axis == "compute" else f"{place:,.0f}"
+        number = "" if place is None else number_text(place) if self._axis == "compute" else f"{place:,.0f}"
         self._place.setText("" if place is None else f"at {name} {number}{unit}".replace("  ", " "))
 
     def _show_smoothing(self) -> None:
