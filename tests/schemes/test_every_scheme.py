@@ -40,7 +40,7 @@ SCHEMES = [
 ]
 NETWORK = {
     "vocab_size": 13, "d_model": 24, "n_layers": 2, "n_heads": 4, "n_kv_heads": 2, "d_ff": 20,
-    "max_tokens": 24,
+    "max_tokens": 24, "d_head": 8,
     **SMALL,
 }  # fmt: skip
 pytestmark = pytest.mark.slow
