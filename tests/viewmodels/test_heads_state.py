@@ -18,6 +18,7 @@ from attnscope.records import (
     StopWork,
     TellingText,
 )
+from attnscope.schemes.measures import MEASURES
 
 
 @pytest.fixture
@@ -119,6 +120,14 @@ def test_that_columns_without_a_number_are_left_out(fixture: HeadsDesk) -> None:
     assert "previous_abs" not in names
     fixture.state.order.show_all_measures(True)
     assert "previous_abs" in [measure.name for measure in fixture.state.order.measures]
+
+
+def test_that_a_measure_says_whether_it_is_shown_among_all_alone(
+    fixture: HeadsDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fixture.measure()
+    monkeypatch.setattr(type(MEASURES["confidence"]), "is_further", True, raising=False)
+    assert "confidence" not in [measure.name for measure in fixture.state.order.measures]
 
 
 def test_that_the_selected_head_gets_its_card_with_texts(fixture: HeadsDesk) -> None:

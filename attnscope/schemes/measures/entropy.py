@@ -40,6 +40,7 @@ class EntropyInNats(Measure):
     name = "entropy_nats"
     title = "entropy, nats"
     order = 170
+    is_further = True
     unit = "nats"
     limits = (0.0, math.inf)
     sums = (RowBlock.entropy,)

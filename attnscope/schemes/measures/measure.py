@@ -136,6 +136,8 @@ class Measure(Scheme):
     """The least and the most that it can be."""
     is_self_only: ClassVar[bool] = False
     """Whether queries and keys must be the same tokens."""
+    is_further: ClassVar[bool] = False
+    """Whether the page *Heads* shows it only among all measures."""
     terminal: ClassVar[int] = 0
     """Its place in the narrow table of a terminal; 0: it is not shown there."""
     on_text: ClassVar[OnText | None] = None

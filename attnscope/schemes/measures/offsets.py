@@ -20,6 +20,7 @@ class Offset(Measure):
     name = "offset"
     title = "offset, weight"
     order = 90
+    is_further = True
     is_self_only = True
     like = "confidence"
     definition = (

@@ -62,6 +62,7 @@ class _Nearness(_Pattern):
     unit = "score up to 1"
     limits = (-math.inf, 1.0)
     is_absolute = True
+    is_further = True
 
 
 _ON_PREVIOUS = partial(RowBlock.at_offset, offset=-1, of_words=False)
@@ -112,6 +113,7 @@ class PreviousShare(_OnPrevious, _Share):
     name = "previous_mul"
     title = "previous, mul"
     order = 180
+    is_further = True
     definition = (
         "How much of all weight lies on the previous token: Σ(a∘P)/Σa with P on it. (Nanda & Bloom 2022)"
     )

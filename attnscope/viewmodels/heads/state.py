@@ -30,6 +30,7 @@ from attnscope.records.measures import (
 from attnscope.records.messages import ModelLoaded
 from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef, Site, Stack, once_words
+from attnscope.schemes.measures import MEASURES
 from attnscope.viewmodels.query import Job, Phase, Query, Requests
 from attnscope.viewmodels.session.head_measures import (
     ALIGNMENT,
@@ -140,7 +141,6 @@ SPECIAL_NAMES: dict[str, str] = {
     "dropped": "left out",
     "renormalised": "left out, rows renormalised",
 }
-_FEWER = ("offset", "entropy_nats", "previous_mul", "previous_abs", "duplicate_abs", "induction_abs")
 HEAD_COLUMN, ROLE_COLUMN = "head", "role"
 _N_PASSES = 200  # the model's own texts, and random ones
 
@@ -239,7 +239,8 @@ class TableOrder:
         """The columns shown, without those that have no number for any head."""
         table = self._state.table
         shown = (m for m in COLUMNS if m.name in table.names)
-        shown = (m for m in shown if self.has_all_measures or m.name not in _FEWER)
+        further = () if self.has_all_measures else [one.name for one in MEASURES.values() if one.is_further]
+        shown = (m for m in shown if m.name not in further)
         return tuple(m for m in shown if table.counts[:, table.names.index(m.name)].any())
 
     @property
