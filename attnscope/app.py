@@ -1,4 +1,4 @@
-"""Composition: makes the worker, the states and the window, connects them, and ends them again.
+"""Composition: makes the worker, the states and the window, connects them, and shuts them down.
 
 Must not import torch: the worker thread does, once the window has been painted.
 """
@@ -69,7 +69,7 @@ _MAX_BYTES = 10_000_000
 
 
 def keep_draft(training: TrainingState, folder: Path) -> None:
-    """Keep the edits in a file of this folder. Raises SaveError or OSError."""
+    """Save the edits to a file in this folder. Raises SaveError or OSError."""
     kept = training.recipe.unsaved
     if kept:
         replace_file(folder / DRAFT_NAME, json.dumps(kept).encode())
@@ -78,7 +78,7 @@ def keep_draft(training: TrainingState, folder: Path) -> None:
 
 
 def bring_draft_back(training: TrainingState, folder: Path) -> None:
-    """Go on with the edits that were kept; without them, or where they are damaged, nothing changes."""
+    """Restore saved edits; if there are none, or they are damaged, nothing changes."""
     file = folder / DRAFT_NAME
     try:
         kept = json.loads(read_outside(file, expected="the edits of a recipe", max_bytes=_MAX_BYTES))
@@ -94,7 +94,7 @@ Ask = Callable[[QWidget, str], bool]
 
 
 def ask_to_leave(parent: QWidget, what: str) -> bool:
-    """Ask whether to save what is in training and close; Esc goes on training."""
+    """Ask whether to save the training in progress and close; Esc continues training."""
     box = QMessageBox(parent)
     box.setIcon(QMessageBox.Icon.Question)
     box.setWindowTitle("Close AttnScope?")
@@ -109,7 +109,7 @@ def ask_to_leave(parent: QWidget, what: str) -> bool:
 
 
 class Leaving(QObject):
-    """Says whether the window may close. `is_asked` is False where nobody is there to answer: at a signal."""
+    """Decides whether the window may close. `is_asked` is False if nobody can answer: after a signal."""
 
     def __init__(self, training: TrainingState, sweep: SweepState, window: QWidget) -> None:
         super().__init__(window)
@@ -120,7 +120,7 @@ class Leaving(QObject):
         when(window, self._look, training.changed.status, sweep.changed)
 
     def may_close(self) -> bool:
-        """Ask where something is in training. While that is being saved, closing again waits no longer."""
+        """Ask if training is in progress. While it is being saved, closing again does not wait any longer."""
         application = QGuiApplication.instance()
         is_ending = isinstance(application, QGuiApplication) and application.isSavingSession()
         if not self.is_asked or self._is_waiting or is_ending or not self._what:
@@ -145,7 +145,7 @@ class Leaving(QObject):
         return "Several runs are being trained, one after another." if sweep.is_active else ""
 
     def _look(self) -> None:
-        """Stop what has begun by now; close when nothing is left, unless it could not be saved."""
+        """Stop work begun meanwhile; close when none is left, unless saving failed."""
         if not self._is_waiting:
             return
         if self._training.run.status.can_stop:
@@ -163,7 +163,7 @@ _PLOTS_AFTER_MS, _SLICES_EVERY_MS, _SLICE_S = 500, 20, 0.004
 
 
 class Collecting(QObject):
-    """Has Python's garbage collected on the window's thread, between two events of Qt; see `collector`."""
+    """Runs Python's garbage collector on the window's thread, between two events of Qt; see `collector`."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
@@ -174,13 +174,13 @@ class Collecting(QObject):
         self.destroyed.connect(lambda: one.end())
 
     def end(self) -> None:
-        """Python collects as before; no thread of the program may run any more."""
+        """Restore Python's own collection; no thread of the program may still run."""
         self._timer.stop()
         self._one.end()
 
 
 class PlotsAhead(QObject):
-    """Imports the plotting library while nobody types, before the first page with a plot is opened.
+    """Imports the plotting library while the user is idle, before the first page with a plot is opened.
 
     It does so on the window's thread and on no other. Up to Python 3.11 PySide keeps what it knows of its
     classes in one table, which Qt reads without Python's lock: a class of Qt that another thread makes
@@ -195,7 +195,7 @@ class PlotsAhead(QObject):
         self._names = ((module, name) for module in (QtCore, QtGui, QtWidgets) for name in dir(module))
 
     def wait(self) -> None:
-        """Somebody has just worked: go on when that is some time ago."""
+        """The user is active: postpone the import."""
         if "pyqtgraph" not in sys.modules:
             self._timer.start(_PLOTS_AFTER_MS)
 
@@ -271,7 +271,7 @@ class Program(QObject):
         self.window.installEventFilter(self)
 
     def _watch_work(self) -> None:
-        """Have the window list what is under way."""
+        """Make the window list background tasks."""
         work, states = self.window.status_bar.work.state, self.states
         watch_session(work, self.session, self.worker.cancel)
         watch_training(work, self.training)
@@ -293,7 +293,7 @@ class Program(QObject):
             self.window.workspace.start_autosave(paths.settings_folder() / "sessions")
 
     def close(self) -> None:
-        """Close the window, without asking anything of anybody."""
+        """Close the window, without asking."""
         self.leaving.is_asked = False
         self.window.close()
 
@@ -337,7 +337,7 @@ class Program(QObject):
 
     @Slot(object)
     def _on_replied(self, reply: Reply) -> None:
-        """Hand a reply to who asked; the program itself notes how far it has come."""
+        """Pass a reply to the object that asked; the program itself notes the progress."""
         if self._is_ending:
             return
         self.replies.deliver(reply)
@@ -360,20 +360,20 @@ class Program(QObject):
                 pass
 
     def _post_for_session(self, request: Request) -> None:
-        """Heads of a finished trace are shown beside the worker, which may be writing a continuation."""
+        """Show heads of a finished trace beside the worker, which may be generating a continuation."""
         is_of_trace = isinstance(request, ShowHeads) and bool(request.trace)
         (self.tiles if is_of_trace else self.worker).post(request)
 
     @Slot(object)
     def _on_tiles_replied(self, reply: TileReply | HeadsShown | Failed) -> None:
-        """Hand a reply of the tile thread to those who show maps."""
+        """Pass a reply of the tile thread to the views of maps."""
         if self._is_ending:
             return
         self.replies.deliver(reply)
 
     @Slot(object)
     def _on_fetches_replied(self, reply: ShelfReply | Failed) -> None:
-        """Hand a reply of the download thread to the shelf; a fault of the program is told besides."""
+        """Pass a reply of the download thread to the shelf; also report a fault of the program."""
         if self._is_ending:
             return
         self.replies.deliver(reply)
@@ -398,7 +398,7 @@ class Program(QObject):
             pass  # the program is being taken apart
 
     def _open_first(self, ready: Ready) -> None:
-        """Open what the person named, or a demo model on its first sample."""
+        """Open the model or file that the user named, or a demo model with its first sample."""
         device = self._settings.device
         path = Path(self._source) if self._source else None
         if path is not None and (path.suffix.lower() == SESSION_ENDING or is_figure_file(path)):
@@ -417,7 +417,7 @@ class Program(QObject):
 
     @Slot(str)
     def take_source(self, source: str) -> None:
-        """Come to the front and open what a later start or the desktop hands over: a path or a model's name.
+        """Come to the front and open a path or model name from a later start or the desktop.
 
         Before the engine is there it takes the place of what was to be opened first. While a dialog wants an
         answer it waits for that.
@@ -433,7 +433,7 @@ class Program(QObject):
 
     @Slot()
     def _open_handed(self) -> None:
-        """Open what was handed over, once no dialog is open."""
+        """Open it once no dialog is open."""
         if self._is_ending or not self._handed:
             return
         if QApplication.activeModalWidget() is not None:
@@ -447,7 +447,7 @@ class Program(QObject):
             self.session.opening.load(source, self._settings.device)
 
     def _come_forward(self) -> None:
-        """Show the window above others, and as large as before if it was minimised."""
+        """Raise the window, and restore it if it was minimised."""
         window = self.window
         window.setWindowState(window.windowState() & ~Qt.WindowState.WindowMinimized)
         window.raise_()
@@ -474,7 +474,7 @@ class Program(QObject):
 
 
 def first_demo(names: tuple[str, ...]) -> str:
-    """The demo model to begin with; empty when there is none."""
+    """The demo model to begin with; empty if there is none."""
     return PREFERRED_DEMO if PREFERRED_DEMO in names else next(iter(names), "")
 
 
@@ -484,7 +484,7 @@ class Application(QApplication):
     file_wanted = Signal(str)
 
     def event(self, event: QEvent) -> bool:
-        """Tell of a file that is to be opened."""
+        """Report a file to open."""
         if isinstance(event, QFileOpenEvent):
             if event.file():
                 self.file_wanted.emit(event.file())

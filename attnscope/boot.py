@@ -30,7 +30,7 @@ _OWN: dict[str, str] = {}
 
 
 def require_folder() -> None:
-    """Raise UserError where the present folder has been deleted: torch's libraries end the process there."""
+    """Raise UserError if the current folder has been deleted: torch's libraries would end the process."""
     try:
         os.getcwd()
     except OSError as error:
@@ -41,7 +41,7 @@ def require_folder() -> None:
 
 
 def prepare_environment(*, has_window: bool) -> None:
-    """Set what native libraries read when they load; see `prepared`."""
+    """Set the variables that native libraries read when they load; see `prepared`."""
     wanted = prepared(has_window=has_window)
     _OWN.update({name: value for name, value in wanted.items() if os.environ.get(name) != value})
     os.environ.update(_OWN)
@@ -49,7 +49,7 @@ def prepare_environment(*, has_window: bool) -> None:
 
 
 def prepared(*, has_window: bool) -> dict[str, str]:
-    """The environment that a window, or a command, computes in; a person's own settings win.
+    """The environment for computing in a window or a command; the user's own settings win.
 
     Threads that wait must sleep, not spin, or training and window slow each other down twentyfold on
     shared cores; a window gets one core for itself. Nothing is told to anybody; that nothing but a download
@@ -86,7 +86,7 @@ def keep_freed_memory() -> None:
 
 
 def n_cores() -> int:
-    """The processor cores this process may use."""
+    """Number of processor cores this process may use."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -98,7 +98,7 @@ def environment() -> Mapping[str, str]:
 
 
 def use_offscreen() -> None:
-    """Let Qt paint into memory; only before the first Qt application object is made."""
+    """Let Qt paint into memory; only before the first Qt application object is created."""
     os.environ["QT_QPA_PLATFORM"] = "offscreen"
     os.environ.setdefault("QT_LOGGING_RULES", "qt.qpa.fonts=false;qt.text.font.db=false")
 
@@ -124,7 +124,7 @@ def offscreen_application(*, has_widgets: bool = False) -> object:
 
 
 def spare_sources() -> None:
-    """Keep PySide6 from reading, and keeping, the source of every module that is imported after it.
+    """Keep PySide6 from reading, and keeping, the source of every module imported after it.
 
     It searches them for a use of its switchable spellings (`__feature__`), of which there is none here. That
     is a tenth of the start, and 60 MB once the engine is there. Where sources are missing, as in a bundle, it
@@ -136,7 +136,7 @@ def spare_sources() -> None:
 
 
 def check_display() -> None:
-    """Raise UserError when a window cannot be opened here; Qt itself would abort the process."""
+    """Raise UserError if no window can be opened here; Qt itself would abort the process."""
     try:
         import PySide6.QtWidgets  # noqa: F401
     except ImportError as error:
@@ -204,7 +204,7 @@ def display_fault(
 
 
 def qt_import_error(error: ImportError) -> UserError:
-    """The error for a Qt whose libraries are not complete, naming what is missing."""
+    """The error for an incomplete Qt installation, naming what is missing."""
     missing = str(error).split(":")[0]
     return UserError(
         f"Qt cannot be loaded: {error}.",
@@ -214,7 +214,7 @@ def qt_import_error(error: ImportError) -> UserError:
 
 
 def open_window(options: "StartOptions") -> int:
-    """Open the window and stay until it is closed. Ends the process itself, with the exit code.
+    """Open the window and wait until it is closed. Ends the process itself, with the exit code.
 
     What is to be opened goes to a window that is open, if there is one, and the process ends.
     Raises UserError when a window cannot be opened here.
@@ -241,7 +241,7 @@ def open_window(options: "StartOptions") -> int:
 
 
 def open_missing_output() -> None:
-    """Let what is written to a closed standard output or error go nowhere.
+    """Discard output if standard output or error is closed.
 
     Else the next file that is opened would stand in its place, and take what native libraries print.
     """
@@ -259,13 +259,13 @@ def open_missing_output() -> None:
 
 
 def forget_output(*, has_errors: bool = False) -> None:
-    """Let nothing more be written to standard output: its reader has gone. `has_errors`: nor to the other."""
+    """Discard further standard output: its reader has gone. `has_errors`: standard error as well."""
     for stream in (sys.stdout, sys.stderr) if has_errors else (sys.stdout,):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def forget_terminal() -> None:
-    """Let nothing more be written to a terminal that has gone; files and pipes are written on."""
+    """Discard further output to a terminal that has gone; files and pipes are still written."""
     for stream in (sys.stdout, sys.stderr):
         try:
             number = stream.fileno()
@@ -276,7 +276,7 @@ def forget_terminal() -> None:
 
 
 def hard_exit(code: int) -> NoReturn:
-    """End the process at once; everything worth keeping is on disk. Threads in native code die here."""
+    """End the process at once; everything worth keeping is on disk. Threads in native code are killed."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -350,7 +350,7 @@ def leave_sources_unread() -> None:
 
 @contextmanager
 def quick_records() -> Iterator[None]:
-    """Have classes that are decorated meanwhile take shared functions; they behave as without it."""
+    """Let classes decorated in the block share functions; their behaviour is unchanged."""
     known = vars(dataclasses)
     quicker = _QUICKER if sys.version_info < (3, 13) and known.keys() >= _QUICKER.keys() else {}
     before = {name: known[name] for name in quicker}
@@ -415,7 +415,7 @@ def _repr(fields: Sequence["dataclasses.Field[Any]"], _: object) -> object:
 
 
 def _init(*given: Any) -> Callable[..., None]:
-    """A constructor that is compiled when it is first called, and then stands in its own place."""
+    """A constructor that is compiled on its first call, and then replaces itself."""
 
     def __init__(self: object, *values: object, **named: object) -> None:
         made = _SLOW_INIT(*given)

@@ -1,4 +1,5 @@
-"""Documents as frozen records and back, led by annotations: what a file says is never a name to look up.
+"""Converts documents to frozen records and back, guided by annotations: values in a file are never looked up
+as names.
 
 A `Codec` says how records stand in one kind of document: which types have a form of their own, which records
 are rows, how much anything may hold. A field says the rest in its annotation, `Annotated[str, AtMost(80)]`:
@@ -40,7 +41,7 @@ class Fault(ValueError):
         super().__init__(f"the key '{place}': {reason}" if place else reason)
 
     def within(self, name: str) -> "Fault":
-        """The fault as the object tells it that holds the value under this name."""
+        """Prefix the fault with the key of the object that holds the value."""
         place = f"{name[:40]}.{self.place}" if self.place else name[:40]
         return Fault(self.reason, place, expected=self.expected)
 
@@ -64,14 +65,14 @@ class Once:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AtMost:
-    """The most characters of a text, or entries of a list."""
+    """The maximum length of a text, or number of entries of a list."""
 
     n: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Between:
-    """The range of a number, both ends allowed."""
+    """A number's range, both ends included."""
 
     low: float
     high: float
@@ -79,14 +80,14 @@ class Between:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class AllowedNames:
-    """The names that a text may be, for instance those of a registry."""
+    """The names that a text may be, such as those of a registry."""
 
     names: Collection[str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Through:
-    """A type that stands in a file as another one: `write` makes that of it, and `read` makes it again."""
+    """A type stored in a file as another one: `write` converts to it, and `read` converts back."""
 
     hint: Any
     write: Callable[[Any], Any]
@@ -103,7 +104,7 @@ class Form(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
-    """The most that a text, a list or a number of a document may hold."""
+    """Upper limits for a text, a list or a number of a document."""
 
     text: int = 4_000_000
     items: int = 1_000_000
@@ -112,7 +113,7 @@ class Caps:
 
 
 class Codec:
-    """Writes and reads the records of one kind of document; every `read` raises a Fault for what is wrong.
+    """Writes and reads the records of one kind of document; every `read` raises a Fault for an error.
 
     `forms` are for types, or for what is beside a type in `Annotated`; `rows` are records and pairs that are
     written as a list of their fields, with what a reader is told that they are. `tag` is the class variable
@@ -153,7 +154,7 @@ class Codec:
         return found
 
     def read_one_of(self, kinds: Mapping[str, type[_R]], value: object) -> _R:
-        """A record of the kind that its object names."""
+        """Read a record of the kind that its object names."""
         self._room = MAX_ARRAY_BYTES
         found: _R = self._tagged(tuple(kinds.values())).read(value)
         return found
@@ -263,7 +264,7 @@ class Codec:
         return Form(write, read)
 
     def _row(self, kind: Any, parts: list[Form], build: Callable[[list[Any]], Any]) -> Form:
-        """A list of a fixed length; what takes several entries of a row stands in it without brackets."""
+        """A list of fixed length; a value of several entries is stored in it without brackets."""
         words = self._rows.get(kind, "")
         widths = [part.width if words else 1 for part in parts]
         starts = [sum(widths[:n]) for n in range(len(widths) + 1)]
@@ -336,7 +337,7 @@ class Codec:
         return Form(lambda value: forms[type(value)].write(value), read)
 
     def _tagged(self, kinds: tuple[type[Any], ...]) -> Form:
-        """Records of several kinds, each with its tag where it has one."""
+        """Records of several kinds, each with its tag if it has one."""
         by_name = {name: kind for kind in kinds if isinstance(name := getattr(kind, self._tag, None), str)}
 
         def write(record: object) -> dict[str, Any]:
@@ -413,7 +414,7 @@ class Codec:
 
 @functools.cache
 def keys_of(kind: type[Any]) -> tuple[str, ...]:
-    """The keys under which the fields of a record stand."""
+    """The keys of a record's fields."""
     hints = typing.get_type_hints(kind, include_extras=True)
     return tuple(_beside(At, hints[one.name], At(one.name)).place for one in dataclasses.fields(kind))
 
@@ -516,7 +517,7 @@ def _wrong(value: object, expected: str) -> Fault:
 
 
 def _is_nothing(default: object, value: object) -> bool:
-    """Whether a field holds nothing, as it does where nobody fills it."""
+    """Whether a field is empty by default."""
     is_empty = value is None or (isinstance(value, tuple | str) and not value)
     return is_empty and type(value) is type(default)
 

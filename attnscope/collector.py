@@ -24,21 +24,21 @@ _REST_S, _RESTS = 5.0, 200
 
 
 def collect_seldom() -> None:
-    """From now on the collector walks young objects only where there are 200,000 of them."""
+    """From now on collect young objects only when there are 200,000 of them."""
     if gc.isenabled() and not _usual:
         _usual.append(gc.get_threshold())
         gc.set_threshold(_SELDOM, *_usual[0][1:])
 
 
 def collect_as_usual() -> None:
-    """After `collect_seldom`, as before it; what there is by now stays and is walked no more."""
+    """Undo `collect_seldom`; present objects stay and are not scanned again."""
     if _usual:
         gc.freeze()
         gc.set_threshold(*_usual.pop())
 
 
 class OneThread:
-    """Until its `end`, garbage is collected where `collect_due` is called, on this thread, and only there."""
+    """Until its `end`, garbage is collected only on this thread, where `collect_due` is called."""
 
     _held: ClassVar[list["OneThread"]] = []
     _was_enabled: ClassVar[bool] = True
@@ -53,7 +53,7 @@ class OneThread:
         gc.disable()
 
     def end(self) -> None:
-        """As before, when nobody else collects on one thread."""
+        """Restore the earlier state, if nobody else collects on one thread."""
         if self in self._held:
             self._held.remove(self)
             if not self._held and self._was_enabled:
@@ -65,7 +65,7 @@ class OneThread:
         return cls._held[-1] if cls._held else None
 
     def collect_due(self) -> None:
-        """Collect what Python would have by now; to be called every few hundredths of a second."""
+        """Collect what Python would have collected by now; call it every few hundredths of a second."""
         if self._wanted.is_set():
             self._wanted.clear()
             self._collect(2)
@@ -76,7 +76,7 @@ class OneThread:
                 self._collect(due)
 
     def collect_all(self, within_s: float = 1.0) -> None:
-        """Collect everything; from another thread: have it done, and wait at most `within_s` for it."""
+        """Collect everything; from another thread: request it, and wait at most `within_s`."""
         if threading.get_ident() == self._thread:
             self._collect(2)
         else:
@@ -85,7 +85,7 @@ class OneThread:
             self._done.wait(within_s)
 
     def _due(self) -> int | None:
-        """The generation whose time has come, as Python counts; everything only after a rest."""
+        """The generation that is due, as Python counts; everything only after a rest."""
         counts, limits = gc.get_count(), gc.get_threshold()
         if not limits[0] or counts[0] <= limits[0]:
             return None
@@ -112,7 +112,7 @@ def collect_all() -> None:
 
 @contextmanager
 def collector_resting() -> Iterator[None]:
-    """Collect nothing meanwhile; what there is afterwards stays and is walked no more."""
+    """Suspend collection in the block; the objects present afterwards stay and are not scanned again."""
     was_enabled = gc.isenabled()
     gc.disable()
     _resting.append(None)

@@ -59,7 +59,7 @@ def read_conllu(path: Path, max_trees: int | None = None) -> list[Tree]:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """The lines, read as they are wanted: a small file may unpack to a very large one."""
+    """The lines, read as needed: a small file may unpack to a very large one."""
     n_bytes = 0
     try:
         with open_outside(path, expected=_EXPECTED, max_bytes=_MAX_BYTES) as file:
@@ -84,7 +84,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _decoded(line: bytes, place: int, path: Path) -> str:
-    """A line without its end; `place` is where it begins."""
+    """A line without its end; `place` is its offset."""
     try:
         return line.decode("utf-8-sig" if place == 0 else "utf-8").removesuffix("\n")
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Numbers, tables and commands as messages, pictures and files write them: counts, shares, CSV, HTML.
+"""Numbers, tables and commands in messages, pictures and files: counts, shares, CSV, HTML.
 
 The minus is a true one, and thousands have commas. No value is a dash, unless a function says otherwise. Must
 import nothing heavy.
@@ -15,12 +15,12 @@ from itertools import pairwise
 
 
 def plural(n: int, thing: str, things: str = "") -> str:
-    """`1 token`, `2,000 tokens`: the number and its thing, `things` where an s does not make it many."""
+    """`1 token`, `2,000 tokens`: a number and its noun, `things` if the plural is not formed with s."""
     return f"{n:,} {thing if n == 1 else things or thing + 's'}"
 
 
 def there_are(n: int, thing: str, things: str = "") -> str:
-    """`There is 1 token`, `There are 2,000 tokens`: how many there are, as a sentence begins."""
+    """`There is 1 token`, `There are 2,000 tokens`: a count at the beginning of a sentence."""
     return f"There {'is' if n == 1 else 'are'} {plural(n, thing, things)}"
 
 
@@ -36,7 +36,7 @@ def few_listed(names: Sequence[str], most: int) -> str:
 
 
 def bytes_text(n: float) -> str:
-    """Bytes as people read them, in powers of ten."""
+    """Bytes in words, in powers of ten."""
     if n != n:
         return "–"
     return _in_units(n, ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))) or f"{n:,.0f} bytes"
@@ -127,14 +127,14 @@ def significant(value: float, digits: int = 4) -> str:
 
 
 def short_words(value: float) -> str:
-    """A number for a narrow cell: two digits after the point, fewer where it is large."""
+    """A number for a narrow cell: two decimals, fewer if it is large."""
     if not math.isfinite(value):
         return number_text(value)
     return fixed(value, 2 if abs(value) < 99.995 else 1 if abs(value) < 999.95 else 0)
 
 
 def fixed(value: float, digits: int = 2) -> str:
-    """A number with so many digits after the point; one that rounds to nothing has no sign."""
+    """A number with so many decimals; zero has no sign."""
     return f"{value:z.{digits}f}".replace("-", "−") if math.isfinite(value) else "–"
 
 
@@ -145,7 +145,7 @@ def with_sign(value: float, digits: int = 2) -> str:
 
 
 def short_change(value: float) -> str:
-    """A change with its sign and three digits at most."""
+    """A change with its sign and at most three digits."""
     return with_sign(value, 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2)
 
 
@@ -155,17 +155,17 @@ _LEAST_SHOWN = 0.0005
 
 
 def weight_words(weight: float) -> str:
-    """A weight with three digits after the point; `<0.001` for a little one."""
+    """A weight with three decimals; `<0.001` for a small one."""
     return "<0.001" if 0 < weight < _LEAST_SHOWN else f"{weight:.3f}"
 
 
 def probability_text(probability: float) -> str:
-    """Three decimals, or `<0.001` for what would round to nothing: no probability of a model is 0."""
+    """Three decimals, or `<0.001` instead of zero: no probability of a model is 0."""
     return "<0.001" if probability < _LEAST_SHOWN else f"{probability:.3f}"
 
 
 def below_text(probability: float) -> str:
-    """`<0.022`: that it is no more than this, rounded up to three decimals."""
+    """`<0.022`: an upper bound, rounded up to three decimals."""
     return f"<{max(math.ceil(1000 * probability), 1) / 1000:.3f}"
 
 
@@ -199,7 +199,7 @@ _ROUGH = (
 
 
 def rough_text(seconds: float) -> str:
-    """A duration that nobody knows exactly, as people say it: `30 s`, `a minute`, `2 h`, `12 years`."""
+    """An approximate duration in words: `30 s`, `a minute`, `2 h`, `12 years`."""
     if seconds >= 2 * _YEAR_S:
         return duration_text(seconds)
     for (shorter, words), (longer, _) in pairwise(_ROUGH):
@@ -239,7 +239,7 @@ MOST_ROWS = 200
 
 
 def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> str:
-    """A table with a title above it; numbers in four digits, and no number as an empty cell."""
+    """A table with a title; numbers in four digits, missing ones as empty cells."""
     shown = list(rows)
     lines = [f"<tr>{''.join(f'<td>{_cell(cell)}</td>' for cell in row)}</tr>" for row in shown[:MOST_ROWS]]
     head = f"<tr>{''.join(f'<th>{_escaped(name)}</th>' for name in columns)}</tr>" if any(columns) else ""
@@ -249,7 +249,7 @@ def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, titl
 
 
 def by_column(rows: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
-    """Rows of the same columns, turned: each column by its name."""
+    """Rows transposed: each column by its name."""
     return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
 
@@ -280,7 +280,7 @@ def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def shell_line(words: Sequence[str], platform: str = sys.platform) -> str:
-    """The words as one line: in double quotes where they need any on Windows, whose shells know no others."""
+    """The words as one shell line: quoted with double quotes on Windows, whose shells know no others."""
     import shlex  # seldom needed, and not for nothing
     import subprocess
 

@@ -1,4 +1,4 @@
-"""Crash logs: what went wrong with the program itself, on disk before anything else is tried.
+"""Crash logs: faults of the program itself, on disk before anything else is tried.
 
 Two kinds of file lie in the logs folder: `crash-….log`, a traceback that Python could still write,
 and `fatal-….log`, what the fault handler leaves when the process dies. No Qt here: a message to the
@@ -26,7 +26,7 @@ CrashWriter = Callable[[BaseException, str], Path | None]
 
 
 class CrashLog:
-    """The logs of one process in one folder. Nothing is written until something goes wrong."""
+    """The logs of one process in one folder. Nothing is written unless something goes wrong."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -57,7 +57,7 @@ class CrashLog:
         return path
 
     def watch_process(self) -> Path | None:
-        """Let the fault handler write to a log if the process dies; returns what an earlier one left.
+        """Let the fault handler write to a log if the process dies; returns an earlier process's log.
 
         The log that an earlier process left is renamed, so that it is told once.
         """
@@ -78,7 +78,7 @@ class CrashLog:
         self._watch.close()
 
     def _take_fatal(self) -> Path | None:
-        """The newest filled log of a process that is gone, renamed; empty ones are removed."""
+        """The newest non-empty log of a dead process, renamed; empty ones are removed."""
         newest: Path | None = None
         for path in sorted(self._folder.glob("fatal-*.log"), key=_modified):
             if _is_alive(path.stem.removeprefix("fatal-")):
@@ -111,7 +111,7 @@ def crash_report(error: BaseException, doing: str) -> str:
 
 
 def install_hooks(log: CrashLog, tell: Callable[[str], None]) -> None:
-    """Catch what nothing else caught, on any thread: write a log, then `tell` one sentence.
+    """Catch otherwise uncaught errors, on any thread: write a log, then `tell` one sentence.
 
     `tell` may be called on any thread and must not raise.
     """
@@ -140,7 +140,7 @@ def install_hooks(log: CrashLog, tell: Callable[[str], None]) -> None:
 
 
 def remove_hooks() -> None:
-    """Give Python its own hooks back."""
+    """Restore Python's own hooks."""
     sys.excepthook = sys.__excepthook__
     threading.excepthook = threading.__excepthook__
     sys.unraisablehook = sys.__unraisablehook__
@@ -161,7 +161,7 @@ def fault_sentence(error: BaseException, log: Path | None) -> str:
 
 
 def _end_watch(log: TextIO) -> None:
-    """Let nothing write to the log any more; an empty one goes."""
+    """Stop writing to the log; delete it if empty."""
     faulthandler.disable()
     log.close()
     path = Path(log.name)
@@ -180,7 +180,7 @@ def _modified(path: Path) -> float:
 
 
 def _is_alive(pid_text: str) -> bool:
-    """Whether a process of that number runs (this one counts as not: its log is about to be made)."""
+    """Whether a process of that number runs (this one counts as dead: its log is about to be made)."""
     if not pid_text.isdigit() or int(pid_text) == os.getpid():
         return False
     if sys.platform == "win32":

@@ -1,4 +1,4 @@
-"""Doors of packages: what a package offers, whichever of its files holds it, imported on first use."""
+"""Doors of packages: the names that a package offers, from any of its files, imported on first use."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -63,7 +63,7 @@ def _made_in(module: str) -> tuple[str, ...]:
 
 
 def _steps(code: CodeType) -> Iterable[tuple["Instruction", "Instruction"]]:
-    """Each instruction with the one before it."""
+    """Pairs of each instruction and the one before it."""
     from dis import get_instructions  # `import attnscope` alone does without
 
     return pairwise(get_instructions(code))

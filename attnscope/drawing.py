@@ -135,7 +135,7 @@ def curves_figure(
 
 
 def _nothing_drawn(folder: Path, shown: Sequence[ShownRun], wanted: Sequence[Quantity]) -> UserError:
-    """Why runs have no curves: no step was made, or nothing was noted of the charts that are wanted."""
+    """Why runs have no curves: no step was made, or nothing was recorded for the wanted charts."""
     if any(run.curves.last_step for run in shown):
         return UserError(
             f"{folder} has no data for these charts: {', '.join(wanted)}.",
@@ -151,7 +151,7 @@ def _nothing_drawn(folder: Path, shown: Sequence[ShownRun], wanted: Sequence[Qua
 
 
 def _wanted_charts(charts: Sequence[Quantity], *, over_seeds: bool) -> tuple[Quantity, ...]:
-    """The charts that are asked for; raises UserError for others, and for others than the loss over seeds."""
+    """The charts asked for; raises UserError for unknown ones, and for others than the loss over seeds."""
     known = tuple(quantity for _, _, quantity in PARTS)
     wanted: tuple[Quantity, ...] = (charts,) if isinstance(charts, str) else tuple(charts)  # type: ignore[assignment]
     allowed = ("loss",) if over_seeds else known
@@ -347,7 +347,7 @@ def figure_from(saved: SavedFigure, model: Model, trace: Trace) -> Figure:
 
 
 def _size_of(model: Model) -> tuple[int, int]:
-    """The most positions that are drawn of a model, and its width; those of the window where it has none."""
+    """The number of positions drawn for a model, and its width; the window's defaults if it has none."""
     if not model.info.architecture:
         return model.own.config.max_tokens, model.own.config.d_model
     config = getattr(getattr(model.network, "module", None), "config", None)

@@ -1,4 +1,4 @@
-"""The errors a person can act on.
+"""The errors that a user can act on.
 
 Every message says what happened, what was expected and what to do. Anything else that goes wrong is
 a fault of the program and rises to the crash handler with its traceback.
@@ -8,14 +8,14 @@ from collections.abc import Iterable
 
 
 class Stopped(BaseException):
-    """A pass was given up because nobody waits for it; see `nn.long_work`.
+    """A pass was cancelled because nobody waits for it; see `nn.long_work`.
 
     Not an Exception: what catches every error of a library, to try another way, must not catch this.
     """
 
 
 class UserError(Exception):
-    """Something the person can mend: what `happened`, the value `expected`, what to do (`action`)."""
+    """An error the user can correct: what `happened`, the value `expected`, what to do (`action`)."""
 
     def __init__(self, happened: str, *, expected: str = "", action: str = "") -> None:
         self.happened = _ended(happened)
@@ -37,7 +37,7 @@ class LoadError(UserError):
 
 
 class NotFiniteError(UserError):
-    """A model whose output is no number: nothing that would be told of it could be right."""
+    """A model whose output is not a number: nothing derived from it could be right."""
 
 
 class SaveError(UserError):
@@ -63,24 +63,24 @@ def no_access(error: BaseException) -> UserError | None:
 
 
 def _ended(text: str) -> str:
-    """A sentence with its full stop, which a library's own words often lack."""
+    """A sentence with its full stop, which messages of libraries often lack."""
     text = text.rstrip()
     return text if not text or text.rstrip("\"'”’»)]}`").endswith((".", "!", "?", "…", ":")) else f"{text}."
 
 
 def of_wrong_kind(value: object, name: str, expected: str, action: str = "") -> UserError:
-    """The error of an argument that is another kind of thing than was asked for."""
+    """The error for an argument of the wrong kind."""
     what = f"{name[:1].upper()}{name[1:]}: found an object of type {type(value).__name__}"
     return UserError(f"{what} ({str(value)[:60]!r}).", expected=expected, action=action)
 
 
 def shown(text: str) -> str:
-    """A text from outside as an error repeats it: the beginning of a long one."""
+    """A foreign text as quoted in an error: the beginning of a long one."""
     return text if len(text) <= 80 else text[:79] + "…"
 
 
 def meant(word: str, known: Iterable[str]) -> str:
-    """A question after the known word nearest to a misspelt one, and a space; empty when none is near."""
+    """A suggestion of the known word nearest to a misspelt one, and a space; empty if none is near."""
     from difflib import get_close_matches
 
     near = get_close_matches(word[:100], list(known), n=1, cutoff=0.7)

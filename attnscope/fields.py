@@ -1,4 +1,4 @@
-"""Settings as data: what each is called, what it may be, and what it is at first.
+"""Settings as data: names, allowed values and defaults.
 
 A choice is a frozen dataclass; these functions make its settings:
 
@@ -78,14 +78,14 @@ class Field(ABC):
 
     @abstractmethod
     def fits(self, value: object) -> bool:
-        """Whether it may be this."""
+        """Whether the value is allowed."""
 
     @abstractmethod
     def from_text(self, text: str) -> object:
         """Parse typed text; raises ValueError if it is no value of this kind."""
 
     def checked(self, value: object) -> Value:
-        """The value in its own type; raises UserError for one that it may not be."""
+        """The value in its own type; raises UserError if it is not allowed."""
         if not self.fits(value):
             raise self.fault(value)
         return cast("Value", value)
@@ -98,12 +98,12 @@ class Field(ABC):
             raise self.fault(text) from None
 
     def fault(self, value: object) -> UserError:
-        """The error of a value that it may not be."""
+        """The error for a value that is not allowed."""
         told = repr(value) if isinstance(value, str) else str(value)
         return UserError(f"{self.name} is {shortened(told)}.", expected=self.expected)
 
     def words(self, value: Any) -> str:
-        """A value as people read it."""
+        """A value in words."""
         return str(value)
 
     def of(self, choice: object) -> Value:
@@ -111,13 +111,13 @@ class Field(ABC):
         return cast("Value", self.shown(choice) if self.shown is not None else getattr(choice, self.name))
 
     def put(self, choice: C, value: Value) -> C:
-        """The choice with another value, which is not checked."""
+        """The choice with another value, unchecked."""
         return cast("C", replace(cast("Any", choice), **{self.name: value}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number(Field):
-    """A number. `values` ascending are the stops of its slider.
+    """A number. `values`, ascending, are the stops of its slider.
 
     Whole numbers are one of them; others may lie anywhere from the least to the largest. The control of one
     that `is_walked` goes a stop on or back, too.
@@ -161,7 +161,7 @@ class Number(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneOf(Field):
-    """One of several; `options` are the values and what is read for them."""
+    """One of several; `options` are the values and their labels."""
 
     options: Mapping[str, str]
 
@@ -221,7 +221,7 @@ class Seed(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text(Field):
-    """A line of text; `is_text` says which lines it may be, `form` says it in words, `example` shows one."""
+    """A line of text; `is_text` accepts valid lines, `form` describes them, `example` shows one."""
 
     most: int = _MOST_LETTERS
     is_text: Callable[[str], bool] = _is_text
@@ -275,7 +275,7 @@ def number(
     shown: Callable[[Any], float] | None = None,
     is_walked: bool = False,
 ) -> Any:
-    """A number, set with a slider over `values`; whole numbers are one of them. `text` writes it."""
+    """A number, set with a slider over `values`, among them whole numbers. `text` formats it."""
     described = Number(
         title=title,
         tip=tip,
@@ -296,7 +296,7 @@ def one_of(
     tip: str,
     is_used: Callable[[Any], bool] = _always,
 ) -> Any:
-    """One of several: the values, and what is read for them."""
+    """One of several: the values and their labels."""
     return _member(default, OneOf(title=title, tip=tip, options=dict(options), is_used=is_used))
 
 
@@ -332,7 +332,7 @@ def line(
 
 
 def file_line(*, tip: str, kinds: str, read: Callable[[str], object]) -> Any:
-    """The path of a file, at first none; `read` raises UserError for one that it cannot read."""
+    """The path of a file, initially none; `read` raises UserError for one that it cannot read."""
     return _member(
         "", FileName(title="file", tip=tip, kinds=kinds, read=read, most=1000, form="the path of a file")
     )
@@ -349,7 +349,7 @@ def _fields_of(kind: type) -> tuple[Field, ...]:
 
 
 def fields_of(choice: object) -> tuple[Field, ...]:
-    """The settings of a choice, or of a class of choices, in the order in which they are written there."""
+    """The settings of a choice, or of a class of choices, in the order of their definition."""
     return _fields_of(choice if isinstance(choice, type) else type(choice))
 
 
@@ -359,7 +359,7 @@ def values_of(choice: object) -> dict[str, Value]:
 
 
 def with_values(choice: C, values: Mapping[str, object]) -> C:
-    """The choice with these settings; raises UserError for an unknown name and for what cannot be."""
+    """The choice with these settings; raises UserError for an unknown name or a value that is not allowed."""
     known = {one.name: one for one in fields_of(choice)}
     return _made(choice, {name: _named(known, name).checked(value) for name, value in values.items()})
 
@@ -376,7 +376,7 @@ def with_texts(choice: C, settings: Iterable[str]) -> C:
 
 
 def help_rows(choice: object) -> tuple[tuple[str, str, str, str], ...]:
-    """Each setting's name, what it is, what it may be and what it is at first."""
+    """Each setting's name, meaning, allowed values and default."""
     return tuple((one.name, one.tip, one.expected, str(one.default)) for one in fields_of(choice))
 
 
@@ -402,7 +402,7 @@ _Options = TypeVar("_Options", bound=Mapping[str, Any])
 
 
 def filled(kind: type[_Options], given: _Options) -> _Options:
-    """The options that were given, and the defaults of all others."""
+    """The given options, and the defaults of all others."""
     return {name: given.get(name, default) for name, _, default in _each(kind)}  # type: ignore[return-value]
 
 
@@ -422,7 +422,7 @@ def options_of(function: Callable[..., object]) -> type | None:
 
 
 def spelled_out(function: _Function) -> _Function:
-    """The same function, whose signature names every option; raises TypeError at once for any other."""
+    """The same function, with every option in its signature; raises TypeError at once for any other."""
     kind, signature = options_of(function), inspect.signature(function)
     if kind is None:
         raise ValueError(f"{function} takes no options")

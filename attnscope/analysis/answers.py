@@ -50,7 +50,7 @@ class ClassSubject:
 
     @property
     def is_of_whole(self) -> bool:
-        """Whether there is one class for the whole input."""
+        """Whether the whole input has a single class."""
         return self._network.task.is_pooled
 
     @property
@@ -62,7 +62,7 @@ class ClassSubject:
         return torch.no_grad()
 
     def hidden(self, batch: TokenBatch, probe: Probe | None = None) -> Tensor:
-        """The logits, [1, n_positions, n_classes]; one position where a class is told of the whole."""
+        """The logits, [1, n_positions, n_classes]; one position if the whole input has one class."""
         network = self._network
         with network.attached.probing(probe or QuietProbe()):
             logits: Tensor = network.module(**network.arguments(self._inputs)).logits
@@ -112,7 +112,7 @@ def told_position(model: Model, inputs: Inputs, position: int | None) -> int:
 
 
 def reads_classes(model: Model) -> bool:
-    """Whether this is a model of the library that tells classes."""
+    """Whether this is a library model that predicts classes."""
     return isinstance(model.network, HuggingFaceNetwork) and model.network.output_kind == "class"
 
 
@@ -172,7 +172,7 @@ def candidates_of(model: Model, logits: Tensor, top: int = 8) -> tuple[Candidate
 
 
 def resolve_token(model: Model, wish: WishedToken, logits: Tensor) -> int | None:
-    """The id of a wished token; of several that read the same the one with the largest logit.
+    """Resolve a token's name to its id; of several with the same name, the one with the largest logit.
 
     Raises UserError when a text is not one token of this model's vocabulary.
     """
@@ -197,7 +197,7 @@ def resolve_token(model: Model, wish: WishedToken, logits: Tensor) -> int | None
 
 
 def _class_id(model: Model, wish: str, n_classes: int) -> int:
-    """The class of a name, whatever its capitals."""
+    """Class of a name, ignoring case."""
     names = [model.network.answer(id).piece for id in range(n_classes)]
     found = [id for id, name in enumerate(names) if name.casefold() == wish.strip().casefold()]
     if len(found) != 1:
@@ -211,7 +211,7 @@ def _class_id(model: Model, wish: str, n_classes: int) -> int:
 
 
 def _single_ids(entries: Vocabulary, text: str) -> set[int]:
-    """Every token that a text may stand for: the entry itself, or what is read, with or without a blank."""
+    """Candidate tokens for a text: the entry itself, or what is read, with or without a leading space."""
     unknown = entries.roles.get("unknown")
     found = {entries.library.token_to_id(text)}
     for written in (text, f" {text}"):

@@ -78,7 +78,7 @@ Choose = Callable[[Tensor], tuple[int, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PartsFound:
-    """Every contribution, the two answers, their difference, what was frozen, and `reads` of a picture."""
+    """All contributions, the two answers, their difference, what was frozen, and `reads` for a picture."""
 
     contributions: list[Contribution]
     answers: tuple[int, int]
@@ -94,7 +94,7 @@ def foreign_parts(
     choose: Choose,
     probe: TensorGates,
 ) -> PartsFound:
-    """Every contribution at one position, or to the one row of a class of the whole input.
+    """All contributions at one position, or to the single row of a class of the whole input.
 
     A probe that watches calls makes `reads` as well.
 
@@ -144,7 +144,7 @@ def foreign_parts(
 
 
 def _watch_products(model: Any, raw: list[Tensor]) -> Callable[[], None]:
-    """Keep what the product behind the output gives, before the library caps it."""
+    """Record the output of the product behind the logits, before the library caps it."""
     output = model.get_output_embeddings()
     if output is None or getattr(model.config, "final_logit_softcapping", None) is None:
         return lambda: None
@@ -154,7 +154,7 @@ def _watch_products(model: Any, raw: list[Tensor]) -> Callable[[], None]:
 
 
 def _difference(row: Tensor, raw: list[Tensor], place: int, answers: tuple[int, int]) -> Tensor:
-    """logit(answer) − logit(other); where logits are capped, with the factors the cap had here."""
+    """logit(answer) − logit(other); where logits are capped, with this run's factors of the cap."""
     first, second = (row[answer] for answer in answers)
     if raw:
         uncapped = [raw[-1][0, place, answer] for answer in answers]
@@ -172,7 +172,9 @@ def _library_contributions(
     gradients: tuple[Tensor | None, ...],
     answers: tuple[int, int],
 ) -> Iterator[Contribution]:
-    """One for each source that reaches the output, one for each of its heads, in the order of the model."""
+    """Contributions of each source that reaches the output, and of each of its heads, in the order of the
+    model.
+    """
     stack = predicting_stack(network.form)
     sites = {site.key: site for site in network.sites}
     for source, gradient in zip(taken.sources, gradients, strict=True):
@@ -404,7 +406,7 @@ def _block_parts(
     joined: dict[SiteKey, Tensor],
     seen: dict[nn.Module, tuple[Tensor, Tensor]],
 ) -> Iterator[Part]:
-    """The parts of one layer; a post-norm layer's norms stand behind what they read."""
+    """The parts of one layer; a post-norm layer's norms follow what they read."""
     steps: list[tuple[SiteKey | None, nn.Module | None, Norm | None]] = [
         ((stack, layer), block.attention, block.attention_norm),
         (("cross", layer), block.cross, block.cross_norm),
@@ -488,7 +490,7 @@ def attribute_logits(
 
 
 def _asked(model: Model, inputs: Inputs, position: int) -> Subject:
-    """The subject whose logits are taken apart; raises UserError for a position where none are."""
+    """The subject whose logits are attributed; raises UserError for a position without logits."""
     network = model.network
     if isinstance(network, HuggingFaceNetwork) and reads_classes(model):
         told_position(model, inputs, position)
@@ -514,7 +516,7 @@ def _own_parts(
 
 
 def choose_answers(logits: Tensor, answer: int | None, other: int | None) -> tuple[int, int]:
-    """The two tokens to compare: those named, else the most probable ones; never the same twice."""
+    """The two tokens to compare: those named, else the most probable ones; never twice the same."""
     if len(logits) < 2:
         raise UserError(
             "The model tells one number, and this compares two answers.",

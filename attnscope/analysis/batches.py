@@ -1,4 +1,4 @@
-"""Texts as padded batches with the tokens that the model is to tell.
+"""Texts as padded batches with the tokens that the model is to predict.
 
     form              what is scored
     decoder           every token after the first; of an Example also its end, without what is given; of other
@@ -35,7 +35,7 @@ _FILL = 0
 
 
 def build_batches(model: Model, samples: Sequence[Sample], batch_size: int = 16) -> list[TokenBatch]:
-    """The samples in batches of texts of like length, on the model's device, in a fixed order.
+    """Batch samples of similar length, on the model's device, in a fixed order.
 
     Raises UserError when there is nothing to score, or a translation model is given single texts.
     """
@@ -68,7 +68,7 @@ def build_batches(model: Model, samples: Sequence[Sample], batch_size: int = 16)
 def hidden_batches(
     model: Model, inputs: Sequence[Inputs], hidden: Sequence[Sequence[int]], batch_size: int = 16
 ) -> list[TokenBatch]:
-    """Texts of a masked model in batches, in their order, with the tokens at some places behind `<mask>`."""
+    """Batch the texts of a masked model, in order, with the tokens at some positions replaced by `<mask>`."""
     mask_id = model.network.vocabulary.mask_id
     rows = []
     for one, places in zip(inputs, hidden, strict=True):
@@ -80,7 +80,7 @@ def hidden_batches(
 
 
 def label_batches(model: Model, samples: Sequence[Sample], batch_size: int = 16) -> list[TokenBatch]:
-    """Texts of which a label is told, in batches; raises UserError where a text has none of the model's."""
+    """Batch texts with labels; raises UserError if a text has none of the model's labels."""
     rows = [_labelled_row(model, sample) for sample in samples]
     rows.sort(key=lambda row: len(row.ids) + len(row.target_ids or ()))
     parts = slices_of(len(rows), batch_size)
@@ -103,7 +103,7 @@ def text_losses(subject: Subject, batch: TokenBatch, probe: Probe | None = None)
 def scored_logits(
     subject: Subject, batch: TokenBatch, probe: Probe | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Logits and labels of the scored tokens, row by row, and where they stand, bool [batch, n_tokens].
+    """Logits and labels of the scored tokens, row by row, and their positions, bool [batch, n_tokens].
 
     Only scored positions pass through the vocabulary.
     """
@@ -167,7 +167,7 @@ def _row_of(model: Model, sample: Sample) -> _Row:
 
 
 def _leave_out_end(tokens: Sequence[Token], labels: list[int]) -> None:
-    """Score none of the special tokens after the last that stands in the text."""
+    """Exclude from the score the special tokens after the last of the text."""
     for k in range(len(tokens) - 1, 0, -1):
         if not tokens[k].is_special or tokens[k].end:
             return
@@ -221,7 +221,7 @@ def _parts(sample: Sample) -> tuple[str, str | None, int]:
 
 
 def _masked(model: Model, row: _Row, rng: np.random.Generator) -> _Row:
-    """The text with some tokens behind `<mask>`, at least one; special tokens are never hidden."""
+    """The text with some tokens replaced by `<mask>`, at least one; special tokens are never hidden."""
     words = model.network.vocabulary
     n_pieces = model.info.vocab_size
     is_ordinary = np.array([id < n_pieces and not words.token(id).is_special for id in row.ids])

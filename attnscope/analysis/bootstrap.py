@@ -61,7 +61,7 @@ class RatioBootstrap:
         self._buffer: list[NDArray[np.float32]] = []
 
     def add_means(self, numbers: Sequence[int], values: NDArray[np.float32]) -> None:
-        """One number for each text and column, [n_texts, n_columns]; NaN where a text has none."""
+        """Add one number for each text and column, [n_texts, n_columns]; NaN where a text has none."""
         has_number = ~np.isnan(values)
         self.add(numbers, np.where(has_number, values, 0.0), has_number)
 
@@ -139,7 +139,7 @@ def interval_of_sums(
     *,
     limits: tuple[float, float] = (-math.inf, math.inf),
 ) -> tuple[float, float]:
-    """The interval, within `limits`, of a number that is counted from sums over texts [..., n_columns].
+    """The interval, within `limits`, of a number computed from sums over texts [..., n_columns].
 
     `counts` [n_texts, n_columns] is what each text adds. Of few texts it is Student's t with the jackknife's
     standard error (Efron and Tibshirani 1993, section 11.2), else the percentile bootstrap. NaN for too few,
@@ -169,7 +169,7 @@ def _resampled_sums(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _t_of(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Student's t for numbers of texts below MANY, NaN for too few."""
+    """Student's t for numbers of texts below MANY, NaN if there are too few."""
     few = [student_t(n - 1) if n >= FEWEST else np.nan for n in range(MANY)]
     return np.array([*few, np.nan])[np.minimum(counts, MANY).astype(np.int64)]
 
@@ -181,7 +181,7 @@ def _draws_of(number: int, seed: int, n_resamples: int) -> NDArray[np.float32]:
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """The mean of some numbers with its interval: (value, low, high); NaN for none."""
+    """Mean of some numbers with its interval: (value, low, high); NaN for none."""
     bootstrap = RatioBootstrap(1)
     if len(values):
         bootstrap.add_means(range(len(values)), np.asarray(values, np.float32)[:, None])

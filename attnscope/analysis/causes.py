@@ -251,7 +251,7 @@ class ForeignPatched:
 
 
 def patched_subject(model: Model) -> PatchedSubject:
-    """The subject behind a model that tells tokens; raises UserError, by name, for others."""
+    """The subject behind a model that predicts tokens; raises UserError for others."""
     network = model.network
     if isinstance(network, HuggingFaceNetwork):
         require_answers(model)
@@ -285,7 +285,7 @@ class Patching:
 def patch_map(
     model: Model, clean: Texts, corrupt: Texts, wish: Patching, gates: Gates = NO_GATES
 ) -> Iterator[PartsDone | PatchMap]:
-    """Progress after each pass, then the map of every layer and position, or every layer and head.
+    """Yield progress after each pass, then the map of every layer and position, or every layer and head.
 
     `gates` hold in every run; they act on a head's output before it is read or patched. Raises UserError when
     the texts differ in length or the patch can change nothing because both runs say the same.
@@ -346,7 +346,7 @@ class _Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Plan:
-    """The rows of a map: the place that reads a row's pieces, and the donor's pieces themselves.
+    """The rows of a map: the module that reads a row's pieces, and the donor's pieces themselves.
 
     A piece is a position of `donated` (stream) or a stretch of its last axis (head); `widths` says how many
     pieces each row has.
@@ -421,7 +421,7 @@ def _patched(
     other: int,
     probe: Probe | None,
 ) -> NDArray[np.float64]:
-    """The logit difference of each patched copy; all cells are of one row."""
+    """Logit difference of each patched copy; all cells are of one row."""
     row, columns = cells[0][0], [column for _, column in cells]
     with changed_reads([(plan.places[row], lambda x: plan.patch(row, columns, x))]):
         logits = subject.say(receiver, position, probe, n_copies=len(cells))
@@ -429,7 +429,7 @@ def _patched(
 
 
 def _row_chunks(cells: Sequence[tuple[int, int]], n_copies: int) -> Iterator[Sequence[tuple[int, int]]]:
-    """The cells of each row, at most so many at a time as a batch may hold."""
+    """The cells of each row, in groups no larger than a batch."""
     for row in dict.fromkeys(row for row, _ in cells):
         of_row = [cell for cell in cells if cell[0] == row]
         for part in slices_of(len(of_row), n_copies):

@@ -1,4 +1,4 @@
-"""Rank collapse: how fast tokens become alike when skips and feed-forward layers are taken out.
+"""Rank collapse: how fast tokens become alike when skip connections and feed-forward layers are removed.
 
 | symbol | meaning                                             | shape               |
 |--------|-----------------------------------------------------|---------------------|
@@ -72,7 +72,7 @@ def streams_without(
 
 
 class _TakenOut(TorchFunctionMode):
-    """The changes, and what the streams were."""
+    """The modifications, and the streams recorded."""
 
     def __init__(self, anatomy: Anatomy, stack: Stack, *, has_skips: bool, has_feed_forward: bool) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class _TakenOut(TorchFunctionMode):
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """The hooks that say where in a layer the pass is."""
+        """Hooks that track where in a layer the pass is."""
         anatomy, stack = self._anatomy, self._stack
         layers = anatomy.layers(stack)
         parts = {module for place in layers for module in place.module.modules()}
@@ -112,7 +112,7 @@ class _TakenOut(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Every operation of the library passes here."""
+        """Intercept every operation of the library."""
         if self._is_inside and func in _ADDS and len(args) > 1:
             first, second = self._is_stream(args[0]), self._is_stream(args[1])
             if first != second and isinstance(args[1 if first else 0], Tensor):
@@ -183,7 +183,7 @@ def rank_collapse(
     stack: Stack | None = None,
     settings: Iterable[tuple[bool, bool]] = SETTINGS,
 ) -> tuple[CollapseCurve, ...]:
-    """The ratio of the input and after each layer, for each setting of (skips, feed-forward).
+    """The ratio at the input and after each layer, for each setting of (skips, feed-forward).
 
     `stack` None is the encoder where there is one. Raises UserError for a decoder with cross-attention,
     which brings in another text at each layer, and for a text of a single token.
@@ -224,7 +224,7 @@ def residual_ratio(x: Tensor) -> float:
 def run_block(
     block: Block, x: Tensor, choices: dict[str, Any], *, has_skips: bool, has_feed_forward: bool
 ) -> Tensor:
-    """One layer of self-attention with parts of it off; with both on it is the block itself."""
+    """Run one layer of self-attention with parts of it off; with both on it is the block itself."""
     change = block.attention(block.read(x, "attention"), **choices)
     x = block.join(x, change, "attention", has_skip=has_skips)
     if not has_feed_forward or block.feed_forward is None:

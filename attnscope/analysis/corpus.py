@@ -1,4 +1,4 @@
-"""Every measure of every head over a corpus, as a stream: batch by batch, nothing of a text kept.
+"""Every measure of every head over a corpus, as a stream: batch by batch, without keeping the texts.
 
 The probe computes the measures for all heads of a site at once, from queries, keys and the lse that
 attention gave; only sums over rows leave it (see `measures.py`). Means are over texts;
@@ -71,7 +71,7 @@ from attnscope.schemes.measures import MEASURES
 
 
 def output_matrices(model: Model) -> Mapping[SiteKey, Tensor]:
-    """W_O of every site, [n_heads, d_head, d_model]; nothing for a network that does not show it."""
+    """W_O of every site, [n_heads, d_head, d_model]; empty for a network that does not expose it."""
     network = model.network
     if isinstance(network, HuggingFaceNetwork):
         return _library_matrices(network)
@@ -89,7 +89,7 @@ def output_matrices(model: Model) -> Mapping[SiteKey, Tensor]:
 
 
 def _library_matrices(network: HuggingFaceNetwork) -> dict[SiteKey, Tensor]:
-    """W_O of the families whose matrices are known, under the sites that the network names alike."""
+    """W_O of the families with known matrices, under the network's names of the sites."""
     try:
         sites = foreign_sites(network.module)
     except UserError:
@@ -149,7 +149,7 @@ Measured = tuple[Sequence[NumberedInputs], Mapping[SiteKey, SiteMeasures]]
 
 
 class _Pass:
-    """The texts of a pass, and what its sites did: the call, the lse, and the norms of values where known."""
+    """The texts of a pass, and its sites' data: the call, the lse, and the norms of values if known."""
 
     def __init__(self, texts: Sequence[NumberedInputs]) -> None:
         self.texts = texts
@@ -158,7 +158,8 @@ class _Pass:
 
 
 class MeasureProbe(QuietProbe):
-    """Measures every site of some stacks in passes over batches: `begin` before each pass, `end` after it.
+    """Measures every site of some stacks in passes over batches: call `begin` before each pass, `end` after
+    it.
 
     Small maps wait, for passes to come too where texts are padded alike, and are measured side by side as if
     they were heads of one site and texts of one batch: their cost is that of calls.
@@ -178,15 +179,15 @@ class MeasureProbe(QuietProbe):
         self._ready: list[Measured] = []
 
     def wants(self, site: SiteKey) -> bool:
-        """Every site of the stacks; the others are run for nothing by some networks."""
+        """Whether the site is in one of the stacks; some networks run the others anyway."""
         return site[0] in self._stacks
 
     def begin(self, texts: Sequence[NumberedInputs]) -> None:
-        """Say which texts the next pass is over."""
+        """Set the texts of the next pass."""
         self._now = _Pass(texts)
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
-        """Take the call; nothing of it is kept once it is measured."""
+        """Take the call; nothing of it is kept after measuring."""
         if self._earlier and not _is_like(call, self._earlier[0].calls[site][0]):
             self._finish(self._earlier)
         # What is in the processor's cache now will not be later.
@@ -200,7 +201,7 @@ class MeasureProbe(QuietProbe):
             self._now.n_cells = self._now.n_numbers = 0
 
     def end(self) -> list[Measured]:
-        """End a pass; gives the texts whose maps need not wait any longer."""
+        """End a pass; returns the texts whose maps need not wait any longer."""
         self._earlier.append(self._now)
         can_wait = not self._measured and all(_can_join(call) for call, *_ in self._now.calls.values())
         n_more = len(self._earlier) + 1
@@ -268,7 +269,7 @@ class MeasureProbe(QuietProbe):
 
 
 def _joined(parts: Sequence[Sequence[Tensor]]) -> Tensor:
-    """Passes below each other, the heads of their sites side by side: [batch of all, n_heads of all, ...]."""
+    """Concatenate passes, with the heads of their sites side by side: [batch of all, n_heads of all, ...]."""
     if len(parts) == 1:
         return torch.cat(list(parts[0]), dim=1)
     n_heads, end = sum(one.shape[1] for one in parts[0]), 0
@@ -279,7 +280,7 @@ def _joined(parts: Sequence[Sequence[Tensor]]) -> Tensor:
 
 
 def _joined_rule(calls: Sequence[Call]) -> MaskRule:
-    """The rule of one site's calls, of passes whose texts stand below each other."""
+    """The rule of one site's calls, of concatenated passes."""
     rule = calls[0].rule
     if len(calls) == 1 or all(call.rule.key_valid is None for call in calls):
         return rule
@@ -291,17 +292,19 @@ def _joined_rule(calls: Sequence[Call]) -> MaskRule:
 
 
 def _can_join(call: Call) -> bool:
-    """Whether the heads of a call can stand beside others; not where its rules tell heads apart."""
+    """Whether the heads of a call can be placed beside others; not if its rules distinguish heads."""
     return call.score.is_plain and call.rule.pattern is None and call.rule.removed is None
 
 
 def _is_like(call: Call, other: Call) -> bool:
-    """Whether the texts of two calls of a site can stand below each other."""
+    """Whether the texts of two calls of a site can be concatenated."""
     return _shapes(call) == _shapes(other) and _said(call) == _said(other)
 
 
 def _kind(site: SiteKey, call: Call) -> tuple[object, ...] | None:
-    """Equal for calls of a pass whose heads can stand side by side; None for one that must stand alone."""
+    """Key shared by calls of a pass whose heads can be placed side by side; None for one that must stay
+    alone.
+    """
     if not _can_join(call):
         return None
     n_groups = call.q.shape[1] // call.k.shape[1]
@@ -324,7 +327,7 @@ def measure_corpus(
     specials: SpecialTokens = "kept",
     seed: int = 0,
 ) -> Iterator[CorpusProgress | HeadTable]:
-    """Progress after each batch, and the table at last; closing the iterator gives the work up.
+    """Yield progress after each batch, and finally the table; closing the iterator cancels the work.
 
     A translation model needs targets (pairs) to be measured in its decoder and cross-attention; single
     texts measure its encoder. The induction stripe takes a few passes of its own. Raises UserError for a
@@ -410,7 +413,7 @@ def batch_facts(
 
 
 class _Table:
-    """Sums over the texts of a corpus, on their way to a HeadTable."""
+    """Sums over the texts of a corpus, from which a HeadTable is made."""
 
     def __init__(self, model: Model, sites: Sequence[Site], *, specials: SpecialTokens, seed: int) -> None:
         self._model, self._sites, self._specials = model, sites, specials
@@ -448,7 +451,7 @@ class _Table:
         self._n_cut += sum(_is_cut(one) for one in batch)
 
     def finish(self, name: str, n_given: int, stripes: NDArray[np.float32]) -> HeadTable:
-        """The table of everything that was added, with the stripes [n_rows, n_sites, n_heads]."""
+        """The table of everything added, with the stripes [n_rows, n_sites, n_heads]."""
         n_heads = len(self._heads)
         shape = (n_heads, len(_STREAMED))
         places = 1 + self._offsets[:, 1:-1].argmax(axis=1)  # the ends hold many offsets together
@@ -500,7 +503,7 @@ class _Table:
         )
 
     def _limits(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The least and the most that each column can be."""
+        """Lower and upper limit of each column."""
         ends = np.array([MEASURES[name].limits for name in _STREAMED]).T  # [2, measures]
         streamed = np.tile(ends, len(self._heads))
         shares = np.repeat([[0.0], [1.0]], self._offsets.size + len(self._heads) * _N_SHARES, axis=1)
@@ -537,7 +540,7 @@ def measure_parts(
     specials: SpecialTokens = "kept",
     seed: int = 0,
 ) -> Iterator[CorpusProgress | Findings]:
-    """Progress after each batch, and the findings at last.
+    """Yield progress after each batch, and finally the findings.
 
     A part that fails takes none of the finished ones along. What the person can mend becomes one of the
     notes; of any other fault the findings come first, with a note, and then it rises. Raises UserError when
@@ -579,7 +582,7 @@ def measure_texts(
     specials: SpecialTokens = "kept",
     seed: int = 0,
 ) -> Findings:
-    """What every head does over many texts, as numbers with intervals and as words.
+    """Measure every head over many texts: as numbers with intervals and as words.
 
     `texts` are strings, or pairs of source and target for a translation model, whose encoder alone is
     measured without targets; blank ones are passed over. Measures are means over the texts: weights and

@@ -1,4 +1,4 @@
-"""Texts on their way through a model: read from files, sorted by length, run in batches.
+"""The path of texts through a model: read from files, sorted by length, run in batches.
 
 A corpus is anything that can be gone through twice: a list of texts or pairs, or a file of them. Batches
 hold texts of like length; padding is masked, so that it changes no number.
@@ -77,7 +77,7 @@ class NumberedInputs:
 
 
 def read_corpus(path: Path, *, takes_target: bool, max_texts: int | None = None) -> list[Text]:
-    """The texts of a file, one to a line; for a translation model pairs, as `read_pairs` reads them.
+    """Read the texts of a file, one a line; for a translation model pairs, as `read_pairs` reads them.
 
     A file without any gives a translation model its sources only. Raises LoadError.
     """
@@ -88,7 +88,7 @@ def read_corpus(path: Path, *, takes_target: bool, max_texts: int | None = None)
 
 
 def own_texts(model: Model, max_texts: int = N_OWN_TEXTS) -> tuple[list[Text], str]:
-    """Texts that the program has for a model, and what they are.
+    """The program's own texts for a model, and what they are.
 
     Held out of its task; or pairs of its languages that were aligned by hand; or its samples.
 
@@ -106,13 +106,15 @@ def own_texts(model: Model, max_texts: int = N_OWN_TEXTS) -> tuple[list[Text], s
 
 
 def hand_aligned(model: Model) -> tuple[AlignedPair, ...]:
-    """Pairs of the model's languages whose word links were drawn by hand; none where those are unknown."""
+    """Pairs in the model's languages whose word links were drawn by hand; none if the languages are
+    unknown.
+    """
     is_known = model.info.takes_target and model.info.name in KNOWN_LANGUAGES
     return everyday_pairs() if is_known and _own_task(model) is None else ()
 
 
 def own_examples(model: Model, max_texts: int = N_OWN_TEXTS) -> tuple[list[Example], str] | None:
-    """Held-out examples of the model's task, with what is given and gold links; None without a task."""
+    """Held-out examples of the model's task, with their given part and gold links; None without a task."""
     task = _own_task(model)
     if task is None:
         return None
@@ -121,7 +123,7 @@ def own_examples(model: Model, max_texts: int = N_OWN_TEXTS) -> tuple[list[Examp
 
 
 def sample_texts(model: Model, max_texts: int = N_OWN_TEXTS) -> list[Text]:
-    """The model's sample sentences; where a pair lacks its target, the model writes it.
+    """The model's sample sentences; if a pair lacks its target, the model generates it.
 
     Raises UserError when there are none.
     """
@@ -141,7 +143,7 @@ def sample_texts(model: Model, max_texts: int = N_OWN_TEXTS) -> list[Text]:
 
 
 def _with_target(model: Model, text: Text) -> Text:
-    """A text with the target that the model writes, where a sample has none; alone where it is read alone."""
+    """A text with the target that the model generates, if a sample has none; alone if it is read alone."""
     written = model.encode(text).target if isinstance(text, str) else None
     if not isinstance(text, str) or written is None:
         return text
@@ -149,7 +151,7 @@ def _with_target(model: Model, text: Text) -> Text:
 
 
 def _own_task(model: Model) -> Task | None:
-    """The task that a model of this program was trained on; None for other texts."""
+    """The task that one of this program's models was trained on; None for other texts."""
     network = model.network
     name = network.card.training.get("task") if isinstance(network, OwnNetwork) else None
     if not isinstance(name, str) or name not in TASKS:
@@ -160,7 +162,7 @@ def _own_task(model: Model) -> Task | None:
 
 
 def encode_corpus(model: Model, texts: Iterable[Text | Inputs]) -> Iterator[NumberedInputs]:
-    """The tokens of each text, unless it comes as tokens; a translation model without targets reads sources.
+    """Encode each text, unless it comes as tokens; a translation model without targets reads sources.
 
     Texts without a token are passed over: their numbers are missing.
     """
@@ -175,7 +177,7 @@ def encode_corpus(model: Model, texts: Iterable[Text | Inputs]) -> Iterator[Numb
 
 
 def length_batches(model: Model, texts: Iterable[NumberedInputs]) -> Iterator[list[NumberedInputs]]:
-    """Batches of texts of like length, the longest of a stretch first; every text comes once."""
+    """Batches of texts of similar length, the longest of a stretch first; every text comes once."""
     budget, kind = batch_tokens(model), batch_kind(model)
     window: list[NumberedInputs] = []
     for text in texts:
@@ -187,7 +189,7 @@ def length_batches(model: Model, texts: Iterable[NumberedInputs]) -> Iterator[li
 
 
 def batch_tokens(model: Model) -> int:
-    """Tokens that make up one batch: little work on a CPU, so that it can be stopped, more elsewhere."""
+    """Number of tokens in a batch: small on a CPU, so that it can be stopped, larger elsewhere."""
     n_tokens = _BATCH_FLOPS / (2 * max(1, model.info.n_parameters))
     if model.device.type != "cpu":
         n_tokens *= _ACCELERATOR
@@ -204,7 +206,7 @@ def batch_kind(model: Model) -> BatchKind:
 
 
 def run_batch(model: Model, batch: Sequence[NumberedInputs], probe: Probe) -> None:
-    """One pass over a batch, for what the probe sees of it; the batch is one of `length_batches`.
+    """Run one pass over a batch, for what the probe sees of it; the batch is one of `length_batches`.
 
     A translation model of this program runs its encoder only where there are no targets.
     """
@@ -243,7 +245,7 @@ def _segments(batch: Sequence[NumberedInputs], module: OwnModule) -> Tensor | No
 
 
 def _run_library(network: HuggingFaceNetwork, batch: Sequence[NumberedInputs], probe: Probe) -> None:
-    """Texts of equal lengths need no mask, which is what each family knows best."""
+    """Run texts of equal lengths without a mask, which every family handles best."""
     inputs = [one.inputs for one in batch]
     arguments: dict[str, Any] = {"input_ids": _stacked([one.source.ids for one in inputs], network)}
     if network.form == "encoder-decoder":
@@ -268,7 +270,7 @@ def _stacked(rows: Sequence[Sequence[int]], network: HuggingFaceNetwork) -> Tens
 
 
 def check_targets(model: Model, texts: Iterable[Text | Inputs]) -> bool:
-    """Whether the texts have targets; raises UserError when only some have, or the model reads none."""
+    """Whether the texts have targets; raises UserError if only some have, or if the model reads none."""
     kinds = {not isinstance(text, tuple) for text in texts}
     if len(kinds) > 1:
         raise UserError(
@@ -307,7 +309,7 @@ def _lengths(one: NumberedInputs) -> tuple[int, int]:
 
 
 def _padded(rows: Sequence[Sequence[Any]], module: OwnModule) -> tuple[Tensor, Tensor | None]:
-    """Ids filled up on the right, and which of them are of the text; None when all are."""
+    """Ids padded on the right, and which of them belong to the text; None if all do."""
     longest = max(len(row) for row in rows)
     device = module.tokens.weight.device
     ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows], dtype=torch.int64)
@@ -330,7 +332,7 @@ class TellingTexts:
         self.texts = np.full((N_TELLING, n_columns), -1, np.int32)
 
     def add(self, numbers: Sequence[int], lengths: Sequence[int], values: NDArray[np.float32]) -> None:
-        """Values of some texts, [n_texts, n_columns]; NaN never tells anything."""
+        """Add values of some texts, [n_texts, n_columns]; NaN is ignored."""
         short = np.array([length < SHORT for length in lengths], np.float64)  # a float32 would lose values
         ranked = np.where(np.isnan(values), -np.inf, values - 1e6 * short[:, None])
         texts = np.repeat(np.array(numbers, np.int32)[:, None], values.shape[1], axis=1)
@@ -410,7 +412,7 @@ def read_abreast(
 
 
 def n_abreast(model: Model) -> int:
-    """How many batches are read at the same time."""
+    """Number of batches read at the same time."""
     is_own = isinstance(model.network, OwnNetwork) and model.device.type == "cpu"
     return min(torch.get_num_threads(), _MOST) if is_own else 1
 

@@ -1,4 +1,4 @@
-"""How much each head matters to the loss, and what becomes of a metric as heads are removed.
+"""The importance of each head for the loss, and a metric as heads are removed.
 
 | symbol | meaning                                            | shape              |
 |--------|----------------------------------------------------|--------------------|
@@ -96,7 +96,7 @@ def importance(
     batch_size: int = 16,
     seed: int = 0,
 ) -> Importance:
-    """The importance of every head over some `samples`: texts, or pairs for a translator.
+    """The importance of every head over some `samples`: texts, or pairs for a translation model.
 
     `ranking` is gradient (Michel et al. 2019, in nats: the mean absolute derivative of the loss by the head's
     gate), leave-one-out (the loss in nats that the head's removal costs) or random, from `seed`.
@@ -210,7 +210,7 @@ def summarise(
 
 
 def gradient_scores(subject: Subject, batch: TokenBatch, gates: Gates = NO_GATES) -> Tensor:
-    """∂L(x)/∂g_h of each text of a batch, with its sign: [batch, n_heads of all sites].
+    """Gradients ∂L(x)/∂g_h of each text of a batch, signed: [batch, n_heads of all sites].
 
     Each text has gates of its own, and texts do not meet in evaluation mode, so one backward pass gives
     the gradient of each text apart.
@@ -240,7 +240,7 @@ def _gradient_parts(subject: Subject, batches: Sequence[TokenBatch], gates: Gate
 def _leave_one_out_parts(
     subject: Subject, batches: Sequence[TokenBatch], gates: Gates
 ) -> Iterator[Scores | None]:
-    """The rise of each text's loss; None after every pass but a batch's last."""
+    """The increase of each text's loss; None after every pass but a batch's last."""
     heads = heads_of(subject)
     for batch in batches:
         base = _losses(subject, batch, gates)
@@ -285,7 +285,7 @@ def learn_gates(
     learning_rate: float = 0.1,
     seed: int = 0,
 ) -> Iterator[PartsDone | LearnedGates]:
-    """Progress after each step, then the gates; batches are gone through again and again.
+    """Yield progress after each step, then the gates; the batches are repeated as needed.
 
     `penalty` is λ, in nats per head. A larger one closes more heads. The model is left as it was.
     """
@@ -310,7 +310,7 @@ def learn_gates(
 
 
 def split_by_site(subject: Subject, gates: Tensor) -> dict[SiteKey, Tensor]:
-    """Gates [..., n_heads of all sites] cut into those of each site."""
+    """Split gates [..., n_heads of all sites] by site."""
     parts = torch.split(gates, [site.n_heads for site in subject.sites], dim=-1)
     return {site.key: part for site, part in zip(subject.sites, parts, strict=True)}
 
@@ -341,7 +341,7 @@ class HeadDivergences:
         self.add_weights(torch.cat(weights))
 
     def add_weights(self, weights: Tensor) -> None:
-        """Take in weights [n_heads, n_queries, n_keys]. NaN or 0 is forbidden; blind rows do not count."""
+        """Add weights [n_heads, n_queries, n_keys]. NaN or 0 is forbidden; blind rows do not count."""
         a = weights.nan_to_num(nan=0.0)
         seeing = (a > 0).any(dim=-1).all(dim=0)
         a = a[:, seeing]
@@ -387,7 +387,7 @@ def divergence_sums(a: Tensor) -> Tensor:
 def head_pairs(
     model: Model, samples: Sequence[Sample], stack: Stack | None = None
 ) -> Iterator[PartsDone | HeadPairs]:
-    """Progress after each text, then how alike the heads of a stack (None: the first) attend.
+    """Yield progress after each text, then how alike the heads of a stack (None: the first) attend.
 
     Raises UserError for a stack with fewer than two heads.
     """
@@ -445,7 +445,7 @@ def pruning_curves(
     rankings: Sequence[Ranking] = DEFAULT_RANKINGS,
     choices: CurveChoices = AS_USUAL,
 ) -> Iterator[PartsDone | Importance | CurveSoFar | PruningCurve]:
-    """Progress, each ranking's first scores, its curve as it grows and when it is whole; stop iterating to
+    """Yield progress, each ranking's first scores, its curve as it grows and when complete; stop iterating to
     cancel.
 
     The first scores are those with every head on. Raises UserError for an impossible share or a metric that
@@ -492,7 +492,7 @@ def pruning_curves(
 def pruning_curve(
     model: Model, samples: Sequence[Sample], ranking: Ranking = "gradient", **choices: object
 ) -> PruningCurve:
-    """One whole curve: a metric on `samples` as heads are removed, least important by `ranking` first.
+    """One complete curve: a metric on `samples` as heads are removed, least important by `ranking` first.
 
     The choices: `metric` (loss, accuracy, bleu …; loss), `step_share` of the heads removed at a time
     (0.1), `is_rescored` after each removal (True), `is_normalised` scores of each layer (False),
@@ -504,13 +504,13 @@ def pruning_curve(
 
 
 def removal_steps(n_heads: int, step_share: float) -> list[int]:
-    """The numbers of removed heads of a curve: 0, one step, two steps … every head."""
+    """Numbers of removed heads along a curve: 0, one step, two steps … every head."""
     step = max(1, round(n_heads * step_share))
     return [*range(0, n_heads, step), n_heads]
 
 
 class _Order:
-    """Says which heads go next; scores again where that is wanted and of use."""
+    """Chooses the next heads; scores them again where that is wanted and useful."""
 
     def __init__(
         self, subject: Subject, batches: Sequence[TokenBatch], ranking: Ranking, choices: CurveChoices
@@ -525,7 +525,9 @@ class _Order:
         self._order: tuple[HeadRef, ...] = ()
 
     def score(self, gates: Gates) -> Iterator[PartsDone | Importance]:
-        """Score the heads with the present gates, unless that is known already; the first scores are told."""
+        """Score the heads with the current gates, unless that is known already; the first scores are
+        reported.
+        """
         is_first = not self._order
         if not is_first and not self.is_rescored:
             return
@@ -539,7 +541,7 @@ class _Order:
                     yield event
 
     def next(self, removed: Gates, n: int) -> tuple[HeadRef, ...]:
-        """The `n` least important heads that are still on."""
+        """The `n` least important heads still on."""
         gone = set(removed.off())
         return tuple(head for head in self._order if head not in gone)[:n]
 

@@ -1,4 +1,5 @@
-"""The induction stripe: random tokens written twice, and who looks at what came after them before.
+"""The induction stripe: random tokens repeated once, and the heads that attend to the token after the same
+one before.
 
 Random tokens, because in them nothing but the repetition tells which token comes next (Olsson et al.
 2022, section "Per-head induction scores").
@@ -29,7 +30,7 @@ N_PERIOD = 24
 def stripe_scores(
     model: Model, *, n_rows: int = N_ROWS, n_period: int = N_PERIOD, seed: int = 0
 ) -> NDArray[np.float32]:
-    """The stripe of every head on random texts written twice: [n_rows, n_sites, n_heads].
+    """The stripe of every head on repeated random texts: [n_rows, n_sites, n_heads].
 
     NaN where it does not apply: cross-attention, the decoder of a translation model, models that read
     fewer than 4 tokens, recorded attention, and heads that a site does not have.
@@ -54,7 +55,7 @@ def stripe_scores(
 def repeated_rows(
     model: Model, *, n_rows: int = N_ROWS, n_period: int = N_PERIOD, seed: int = 0
 ) -> list[Inputs]:
-    """Random tokens of the whole vocabulary written twice, as the model reads them.
+    """Random tokens of the whole vocabulary, repeated, as the model reads them.
 
     None for a model that reads fewer than 4 tokens.
     """
@@ -88,7 +89,7 @@ class _StripeProbe(QuietProbe):
 
 
 def _draw(rng: np.random.Generator, n: int, n_period: int) -> NDArray[np.int64]:
-    """Different tokens where there are enough, so that each has one right answer."""
+    """Draw different tokens if there are enough, so that each has one right answer."""
     drawn: NDArray[np.int64] = rng.choice(n, size=n_period, replace=n < n_period)
     return drawn
 

@@ -1,4 +1,4 @@
-"""Attention across layers: how the levels of a network read each other, and rollout.
+"""Attention across layers: which levels of a network read which, and rollout.
 
 | symbol | meaning                                                 | shape                |
 |--------|---------------------------------------------------------|----------------------|
@@ -164,7 +164,7 @@ def rollout(trace: Trace, stack: Stack | None = None, layer: int | None = None) 
 
 
 def raw_attention(trace: Trace, stack: Stack | None = None, layer: int | None = None) -> InfluenceMap:
-    """The mean attention of one layer of a stack (None: the last) as if it read the inputs themselves."""
+    """The mean attention of one layer of a stack (None: the last), as if it read the inputs directly."""
     only_stacks = {site.stack for site in trace.sites}
     chosen = stack or ("cross" if only_stacks == {"cross"} else trace_levels(trace)[-1].name.split()[0])
     sites = [site for site in trace.sites if site.stack == chosen]
@@ -237,7 +237,7 @@ def _self_levels(trace: Trace, stack: Stack, *, start: int, memory: int | None =
 
 
 def _require_tokens(trace: Trace) -> None:
-    """Raise UserError where the layers cannot be followed from token to token."""
+    """Raise UserError if the layers cannot be followed from token to token."""
     require_heads(trace.sites)
     if any(site.keys == "slots" for site in trace.sites):
         raise UserError(
@@ -309,7 +309,7 @@ class Pipes:
 
 @dataclass(slots=True, eq=False)
 class _Pipes:
-    """A block while a flow is made."""
+    """A block of pipes while a flow is computed."""
 
     upper: int
     lower: int
@@ -321,7 +321,7 @@ class _Pipes:
 
 
 def maximum_flow(sizes: Sequence[int], blocks: Sequence[Pipes], source: Node, sink: Node) -> float:
-    """The largest flow from one node, (layer, node), to another; `sizes` are the layers' numbers of nodes.
+    """The maximum flow from one node, (layer, node), to another; `sizes` are the layers' numbers of nodes.
 
     No pipe leads out of the sink, and none back to a layer from below it.
     """
@@ -373,7 +373,9 @@ def _needs(
     distances: Sequence[NDArray[np.int64]],
     sink: tuple[int, int],
 ) -> list[Numbers]:
-    """The flow drawn up from the sink, each node taking from those above in proportion to their pipes."""
+    """The flow drawn from the sink upwards, each node taking from those above in proportion to their
+    pipes.
+    """
     needs = [np.zeros(size) for size in sizes]
     needs[sink[0]][sink[1]] = 1.0
     for one in sorted(pipes, key=lambda one: one.lower):
@@ -392,7 +394,7 @@ def _push_all(
     distances: Sequence[Distances],
     needs: Sequence[Numbers],
 ) -> None:
-    """Every node that has an excess, the farthest first, pushes it to those one step nearer."""
+    """Push the excess of every node, the farthest first, to nodes one step nearer."""
     farthest = max(int(one[one < _FAR].max(initial=0)) for one in distances)
     for step in range(farthest, 0, -1):
         for one in pipes:
@@ -460,7 +462,7 @@ def reached_from(
 def flows_to(
     sizes: Sequence[int], blocks: Sequence[Pipes], source: Node, sinks: Sequence[Node]
 ) -> Iterator[float]:
-    """The maximum flow to each sink, one after the other; 0 to those that nothing can come to."""
+    """The maximum flow to each sink, one after the other; 0 to unreachable ones."""
     reached = reached_from(sizes, blocks, source)
     kept = [np.flatnonzero(one) for one in reached]
     narrow = [
@@ -481,7 +483,7 @@ def flow_row(levels: Sequence[StreamLevel], query: int) -> NDArray[np.float64]:
 
 
 def flow_values(levels: Sequence[StreamLevel], query: int) -> Iterator[float]:
-    """The maximum flow from each input token, one after the other; raises Stopped where none is wanted."""
+    """Yield the maximum flow from each input token, one after the other; raises Stopped when cancelled."""
     sizes = [len(level.tokens) for level in levels]
     blocks = [
         Pipes(upper, lower, weights.cpu().numpy())
@@ -639,7 +641,7 @@ def relevance(
 
 
 def _asked(model: Model, inputs: Inputs, position: int) -> tuple[Subject, int]:
-    """The subject behind a model, and where among its logits the position stands."""
+    """The subject behind a model, and the position's index among its logits."""
     network = model.network
     if isinstance(network, HuggingFaceNetwork) and reads_classes(model):
         place = 0 if network.task.is_pooled else position
@@ -680,7 +682,7 @@ def relevance_maps(
 def combine_maps(
     sites: tuple[Site, ...], maps: dict[SiteKey, Tensor], n_source: int, n_own: int
 ) -> tuple[Tensor, Tensor | None]:
-    """R_ss and R_sq of the text that predicts; R_sq is None where there is no other text."""
+    """R_ss and R_sq of the predicting text; R_sq is None if there is no other text."""
     order = sorted(sites, key=lambda site: (site.layer, site.stack == "cross"))
     has_cross = any(site.stack == "cross" for site in sites)
     device = next(iter(maps.values())).device
@@ -702,7 +704,7 @@ def combine_maps(
 
 
 def normalise_rows(relevance: Tensor) -> Tensor:
-    """Equations 8 and 9: each row of R − I divided by its sum, plus I."""
+    """Equations 8 and 9: divide each row of R − I by its sum, and add I."""
     eye = torch.eye(*relevance.shape, dtype=relevance.dtype, device=relevance.device)
     gained = relevance - eye
     sums = gained.sum(dim=-1, keepdim=True)

@@ -113,7 +113,7 @@ def build_facts(
     frequencies: Mapping[int, int] | None = None,
     device: torch.device | str = "cpu",
 ) -> Facts:
-    """The facts of a batch, each text filled up on the right to the longest.
+    """The facts of a batch, each text padded on the right to the longest.
 
     `frequencies` counts ids in a corpus; without it no token is rare. A text of nothing but special
     tokens keeps no row when they are dropped.
@@ -151,7 +151,7 @@ def facts_of_site(
     target_frequencies: Mapping[int, int] | None = None,
     device: torch.device | str = "cpu",
 ) -> Facts:
-    """The facts of one kind of site: what stands at its rows and columns, and how often that occurs."""
+    """The facts of one kind of site: the tokens at its rows and columns, and how often they occur."""
     pairs: Sequence[Tokens | None] = [None] * len(sources) if targets is None else targets
     both = [tokens_of_site(site, source, target) for source, target in zip(sources, pairs, strict=True)]
     columns = axes_of(site.stack, (site,), has_target=targets is not None)[1]
@@ -171,7 +171,7 @@ def _kept(texts: Sequence[Sequence[Token]], drops_special: bool) -> list[list[bo
 
 
 def _rare(tokens: Sequence[Token], frequencies: Mapping[int, int] | None) -> list[bool]:
-    """The two least frequent words, special tokens left out; none in texts of two words.
+    """The two least frequent words, without special tokens; none in texts of two words.
 
     Of equally frequent words the one of the larger id counts as rarer: vocabularies are made in the order
     of frequency in what the tokenizer was trained on.
@@ -217,7 +217,7 @@ class HeadSums:
         self.at_offsets = self.columns.new_zeros(*shape, 2 * OFFSET_REACH + 1)
 
     def add(self, logs: Tensor, allowed: Tensor, rows: slice, cols: slice) -> None:
-        """Take a block; `logs` is overwritten, `allowed` [B or 1, H or 1, rows, cols] is the mask's."""
+        """Add a block; `logs` is overwritten, `allowed` [B or 1, H or 1, rows, cols] is the mask's."""
         facts = self.facts
         if not facts.is_whole:
             allowed = allowed & facts.key_counts[:, None, None, cols]
@@ -289,7 +289,7 @@ class HeadSums:
         self.offsets.scatter_add_(2, offset.long(), choosing.to(self.offsets.dtype))
 
     def _add_offset_weights(self, a: Tensor, is_word: Tensor, rows: slice, cols: slice) -> None:
-        """The weight at every offset, over the rows of words; 0 where there is no token."""
+        """The weight at every offset, over the rows of words; 0 if there is no token."""
         offsets = torch.arange(-OFFSET_REACH, OFFSET_REACH + 1, device=a.device)
         i = torch.arange(rows.start, rows.stop, device=a.device)
         j = i[:, None] + offsets - cols.start  # [rows, offsets]
@@ -301,7 +301,7 @@ class HeadSums:
 
 @cache
 def _wanted(is_self: bool, *, is_of_text: bool) -> tuple[tuple[Measure, ...], tuple[Reading, ...]]:
-    """The measures that come from rows, and what they need to have summed up, each once."""
+    """The measures computed from rows, and the sums they need, each once."""
     among = TEXT_MEASURES if is_of_text else MEASURES
     found = tuple(one for one in among.values() if not one.like and (is_self or not one.is_self_only))
     return found, tuple(dict.fromkeys(reading for one in found for reading in one.sums))
@@ -332,7 +332,7 @@ def sum_site(
 
 
 def _blocks(n_maps: int, n_queries: int, n_keys: int, *, is_causal: bool) -> Iterator[tuple[slice, slice]]:
-    """Rows that fit into BLOCK_CELLS, with the columns that they may see."""
+    """Row blocks of at most BLOCK_CELLS, with their visible columns."""
     n_rows = max(1, BLOCK_CELLS // max(1, n_maps * n_keys))
     for start in range(0, n_queries, n_rows):
         stop = min(start + n_rows, n_queries)
@@ -481,7 +481,7 @@ def measure(trace: Trace, *texts: object, max_cells: int | None = MAX_CELLS) -> 
 
 
 def measured_grids(trace: Trace, max_px: int) -> tuple[tuple[SiteGrid, ...], tuple[HeadMeasures, ...]]:
-    """`trace.grids` and `measure` at once: maps that can be laid out whole are laid out once for both.
+    """`trace.grids` and `measure` at once: small maps are expanded only once for both.
 
     Small maps of the layers of a stack are read together: their cost is that of calls.
     """
@@ -524,7 +524,7 @@ def measured_grids(trace: Trace, max_px: int) -> tuple[tuple[SiteGrid, ...], tup
 
 
 def _alike(trace: Trace) -> Iterable[list[Site]] | None:
-    """The sites, those together whose small maps have the same rows and columns under the same mask.
+    """The sites, grouped if their small maps have the same rows and columns under the same mask.
 
     None where a map is too large to be laid out whole.
     """
@@ -568,7 +568,7 @@ def site_sums(trace: Trace, site: Site, *, has_offsets: bool = True) -> HeadSums
 def measure_heads(
     weights: Tensor, site: Site, *, keys: tuple[Token, ...] = (), first_head: int = 0
 ) -> list[HeadMeasures]:
-    """The measures of heads whose weights are given, [n_heads, n_queries, n_keys].
+    """The measures of heads with given weights, [n_heads, n_queries, n_keys].
 
     `keys` names the end token, which is left out of the largest weights; without them every column counts.
     """

@@ -1,4 +1,4 @@
-"""How well a model does with some heads off: loss, accuracy, exact match, alignment error, BLEU.
+"""The quality of a model with some heads off: loss, accuracy, exact match, alignment error, BLEU.
 
 Each metric is made of sums over texts, so that its interval comes from drawing texts again. BLEU is that
 of greedy translations; the others are ratios:
@@ -101,7 +101,7 @@ class BleuScore:
 def bleu(
     hypotheses: Sequence[str], references: Sequence[str | Sequence[str]], *, has_interval: bool = True
 ) -> BleuScore:
-    """BLEU of texts against one reference each, or several, of which each n-gram may stand in any.
+    """BLEU of texts against one reference each, or several, any of which may contain an n-gram.
 
     Without an interval its ends are NaN. Raises UserError without sacrebleu or for no texts.
     """
@@ -139,7 +139,7 @@ def bleu(
 
 
 def require_counter() -> None:
-    """Raise UserError where BLEU cannot be counted, before anything is translated for it."""
+    """Raise UserError if BLEU cannot be computed, before anything is translated for it."""
     _counter()
 
 
@@ -155,7 +155,7 @@ def by_length(
     references: Sequence[Sequence[str]],
     n_words: int,
 ) -> list[tuple[int, int, BleuScore]]:
-    """The BLEU of texts whose sources have from 1 to `n_words` words, and so on: least, most, score.
+    """BLEU of the texts whose sources have 1 to `n_words` words, and so on: least, most, score.
 
     Words are what stands between spaces. Texts without a reference, and parts without a text, are left out
     (Bahdanau et al. 2014, figure 2).
@@ -175,7 +175,7 @@ def by_length(
 def matched_ngrams(
     hypothesis: str, references: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[tuple[bool, ...], ...]]:
-    """The words of a text as they are counted, and for n = 1 … 4 which n-gram that begins at each is matched.
+    """The words of a text as counted, and for n = 1 … 4 which n-gram that begins at each is matched.
 
     An n-gram counts as often as a reference has it, from the left (Papineni et al. 2002, section 2.1).
     """
@@ -227,7 +227,7 @@ def _counter(*, is_whole: bool = False) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """`count` gives, with some gates, the counts of a few texts at a time; `value` turns sums into numbers.
+    """`count` gives the counts of a few texts at a time with some gates; `value` turns sums into numbers.
 
     `value` takes sums [..., n_sums] and gives [...], within `limits`; NaN where nothing was counted.
     """
@@ -345,7 +345,7 @@ def _links(trace: Trace, site: Site, is_on: NDArray[np.bool_], pair: AlignedPair
 
 
 def head_alignment(weights: NDArray[np.float32]) -> tuple[Link, ...]:
-    """For each target row the source column with the largest weight; rows that see nothing have no link."""
+    """The source column with the largest weight for each target row; rows that see nothing have no link."""
     if weights.size == 0:
         return ()
     filled = np.where(np.isnan(weights), -1.0, weights)
@@ -390,7 +390,7 @@ MEASURED_BY: dict[MetricName, Callable[[Model, Subject, Sequence[TokenBatch], Se
 
 
 def _reference(model: Model, sample: Sample) -> tuple[str, str] | None:
-    """Source and reference; those of a task, which are tokens with spaces between, as the model writes."""
+    """Source and reference; those of a task are tokens separated by spaces, as the model generates them."""
     if isinstance(sample, str):
         return None
     if isinstance(sample, tuple):
@@ -409,7 +409,7 @@ def _reference(model: Model, sample: Sample) -> tuple[str, str] | None:
 def hidden_words_right(
     model: Model, subject: Subject, texts: Sequence[str], gates: Gates
 ) -> NDArray[np.float64]:
-    """Of each text the number of hidden words that are right, and of those hidden: [n_texts, 2]."""
+    """Number of hidden words predicted right in each text, and of all hidden: [n_texts, 2]."""
     rng = np.random.default_rng(MASK_SEED)
     inputs = [model.encode(text) for text in texts]
     hidden = [_drawn(list(_words(one.source.tokens)), rng) for one in inputs]
@@ -450,7 +450,7 @@ Estimate = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextTold:
-    """Means over what was told; `per_character` is None for a model that does not tell every token.
+    """Means over the predicted tokens; `per_character` is None for a model that does not predict every token.
 
     `words` is a masked model's share of hidden words that are right with all their pieces.
     """
@@ -465,7 +465,7 @@ class TextTold:
 
 
 def tell_text(model: Model, text: str, gates: Gates = NO_GATES) -> TextTold:
-    """The losses of a text in nats, and the share of tokens that the model holds for the most probable.
+    """The losses of a text in nats, and the share of tokens that the model ranks first.
 
     Raises UserError for a translation model, one that tells no tokens, and a text with nothing to be told.
     """
@@ -496,13 +496,17 @@ def tell_text(model: Model, text: str, gates: Gates = NO_GATES) -> TextTold:
 
 
 def most_read(model: Model) -> int:
-    """Tokens of a part at most: what the model reads, or fewer where its own code keeps all weights."""
+    """Largest number of tokens in a part: what the model reads, or fewer if its own code keeps all
+    weights.
+    """
     most = model.info.max_tokens
     return most if model.info.has_gates else min(most, _MOST_KEPT_WHOLE)
 
 
 def _windows(model: Model, text: str) -> Iterator[str]:
-    """The text in parts that the model reads whole, cut before words; those with nothing to tell left out."""
+    """The text in parts that the model can read, cut before words; without parts that have nothing to
+    predict.
+    """
     rest, n_read = text, most_read(model)
     most = _CHARACTERS_PER_TOKEN * n_read
     while rest:
@@ -517,12 +521,12 @@ def _windows(model: Model, text: str) -> Iterator[str]:
 
 
 def _n_told(source: Tokens) -> int:
-    """Tokens that stand after another one."""
+    """Number of tokens that follow another one."""
     return sum(not token.is_special for token in source.tokens[1:])
 
 
 def _characters(source: Tokens) -> int:
-    """Characters of the tokens that are told: all but those of a first token that is read from nothing."""
+    """Number of characters of the predicted tokens: all but a first token without context."""
     first = next(iter(source.tokens), None)
     return len(source.read_text) - (0 if first is None or first.is_special else first.end)
 

@@ -84,7 +84,7 @@ class Subject(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Device of the model."""
+        """Use evaluation mode without gradients in the block; everything is restored afterwards."""
 
     def studying(self) -> AbstractContextManager[None]:
         """Evaluation mode without gradients for a while; everything is put back afterwards."""
@@ -114,7 +114,7 @@ class OwnSubject:
         return self.require_transformer()
 
     def require_transformer(self) -> Transformer:
-        """The module; raises UserError for a recurrent one, as everything does that needs its parts."""
+        """The module; raises UserError for a recurrent one, like every operation that needs its parts."""
         if not isinstance(self._module, Transformer):
             raise UserError(
                 f"The model is recurrent ({self._module.config.body}): it has no stream that layers add to.",
@@ -128,7 +128,7 @@ class OwnSubject:
         return evaluating(self._module)
 
     def hidden(self, batch: TokenBatch, probe: Probe | None = None) -> Tensor:
-        """The stream of the stack that predicts; for labels of texts their row, [batch, 1, d_model]."""
+        """The stream of the predicting stack; for labels of texts their row, [batch, 1, d_model]."""
         with own_threads(self._module, batch.n_tokens):
             hidden = self._module.told_from(
                 batch.ids,
@@ -181,7 +181,7 @@ class OwnSubject:
 
 
 class HuggingFaceSubject:
-    """A model of that library that tells tokens; its `hidden` are its logits already."""
+    """A library model that predicts tokens; its `hidden` are already its logits."""
 
     def __init__(self, network: HuggingFaceNetwork) -> None:
         self.form: Form = network.form
@@ -216,7 +216,7 @@ class HuggingFaceSubject:
 
 
 def subject_of(model: Model, *, needs_gates: bool = True) -> Subject:
-    """The subject behind a model; raises UserError for one that tells no tokens or has no gates."""
+    """The subject behind a model; raises UserError for one that predicts no tokens or has no gates."""
     network = model.network
     if not isinstance(network, HuggingFaceNetwork):
         return OwnSubject(model.own.module)
@@ -228,7 +228,7 @@ def subject_of(model: Model, *, needs_gates: bool = True) -> Subject:
 
 
 def refuse_gateless(network: HuggingFaceNetwork) -> None:
-    """Raise UserError for a model whose attention is computed by itself, out of reach."""
+    """Raise UserError for a model that computes its attention itself, out of reach."""
     if not network.attached.has_gates:
         raise _cannot_be_scored(network)
 
@@ -253,7 +253,7 @@ def require_answers(model: Model) -> None:
 
 
 def telling_subject(model: Model, *, needs_gates: bool = True) -> Subject:
-    """The subject behind a model that reads a text and tells tokens of it; raises UserError for others."""
+    """The subject behind a model that reads a text and predicts its tokens; raises UserError for others."""
     network = model.network
     if not isinstance(network, HuggingFaceNetwork):
         return own_subject(model)
@@ -263,7 +263,7 @@ def telling_subject(model: Model, *, needs_gates: bool = True) -> Subject:
 
 
 def no_vocabulary(model: Model) -> UserError:
-    """The error of a model that reads no text, or tells no tokens of it."""
+    """The error for a model that reads no text, or predicts no tokens of it."""
     reads, output = model.info.reads, model.network.output_kind
     if reads != "text":
         why = f"it reads {reads}s"
@@ -290,7 +290,7 @@ def gate_probe(subject: Subject, gates: Gates) -> TensorGates | None:
 
 
 def own_subject(model: Model) -> OwnSubject:
-    """The subject behind a Transformer of this program that tells tokens; raises UserError for others."""
+    """The subject behind a Transformer of this program that predicts tokens; raises UserError for others."""
     require_tokens(model)
     subject = OwnSubject(model.own.module)
     subject.require_transformer()
@@ -298,7 +298,7 @@ def own_subject(model: Model) -> OwnSubject:
 
 
 def require_tokens(model: Model) -> None:
-    """Raise UserError for a model of ours that tells labels, or whose keys are slots and no tokens."""
+    """Raise UserError for one of our models that predicts labels, or whose keys are slots, not tokens."""
     config = model.own.config
     if config.n_labels:
         of = " of whole texts" if config.labels_texts else ""
@@ -340,7 +340,7 @@ class OwnParts:
         return tuple(CallPlace(module=block) for block in self._blocks(stack))
 
     def added(self, stack: Stack) -> Mapping[str, tuple[CallPlace, ...]]:
-        """Whose output is added to the stream, by part."""
+        """Modules whose output is added to the stream, by part."""
         blocks = self._blocks(stack)
         if not self._subject.module.config.has_residual:
             raise UserError(
@@ -383,7 +383,7 @@ class OwnParts:
         return {first: "attention", CROSS: "cross", FEED_FORWARD: "feed_forward"}
 
     def products(self, head: HeadRef) -> Mapping[str, tuple[CallPlace, Rows]]:
-        """The products that give a head's q, k and v, and which of their rows are the head's."""
+        """Projections of a head's q, k and v, and the rows that belong to the head."""
         block = self._subject.block(head.site_key)
         module = block.cross if head.stack == "cross" else block.attention
         if not isinstance(module, SelfAttention | CrossAttention):
@@ -428,7 +428,7 @@ class OwnParts:
         return found
 
     def unrolled(self, run: Callable[[], object]) -> tuple[Mixer, list[tuple[Tensor, Tensor | None]]]:
-        """The mixer, and of each layer its weights on the last text, and those of a softmax."""
+        """The mixer, and for each layer its weights on the last text, and those of a softmax."""
         mixer = MIXERS[self._subject.module.config.mixer]
         if mixer.is_attention:
             raise _has_attention()
@@ -572,7 +572,7 @@ class ForeignParts:
 
     @cached_property
     def _width(self) -> int:
-        """How many numbers the stream has."""
+        """Width of the stream."""
         return _width_of(next(iter(self._anatomy.projections.values())).module)
 
     def _keys(self, stack: Stack) -> list[SiteKey]:
@@ -584,12 +584,12 @@ _MOST_PRODUCTS = 3
 
 
 def _width_of(product: nn.Module) -> int:
-    """How many numbers a product gives."""
+    """Width of a product's output."""
     return len(matrix_of(product))
 
 
 def _last_called(products: Sequence[nn.Module], run: Callable[[], object]) -> list[nn.Module]:
-    """Products in the order in which a pass comes to each for the last time."""
+    """Products in the order of their last call in a pass."""
     called: dict[nn.Module, None] = {}
 
     def note(module: nn.Module, *_: object) -> None:

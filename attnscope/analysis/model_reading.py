@@ -89,7 +89,7 @@ def ask_model(
     gates: Gates | None = None,
     interventions: Interventions = (),
 ) -> Answer:
-    """The answer of a model; raises UserError, in one sentence, for one that has no such part.
+    """Ask a model the question; raises UserError, in one sentence, for one without the part it needs.
 
     `options` None are those that hold at first, `head` None is the model's first.
     """
@@ -135,7 +135,7 @@ class ModelReading:
         return self._inputs.source
 
     def stream(self, stack: str = AUTO) -> Numbers:
-        """`Streams.x` alone, from a pass in which nothing else is watched."""
+        """`Streams.x` alone, from a pass that watches nothing else."""
         layers = self._parts.layers(_asked_stack(self._network.form, stack))
         with watched(reads=layers, gives=layers[-1:]) as seen:
             self._run()
@@ -468,7 +468,7 @@ class ModelReading:
         return self._network.run(self._inputs, self._probe)
 
     def _traced(self, sites: Iterable[SiteKey]) -> tuple[Pass, Mapping[SiteKey, SiteRecord]]:
-        """One more pass, and what was recorded at these sites."""
+        """Run one more pass, and record these sites."""
         probe = TraceProbe(self._model.sites, self._gates, wanted=frozenset(sites), edits=self._edits)
         return self._network.run(self._inputs, probe), probe.records
 
@@ -491,7 +491,7 @@ def _first_head(model: Model) -> HeadRef | None:
 def _learned_sites(
     model: Model, head: HeadRef, kind: type[SpanSite], lacks: str, recipe: str
 ) -> dict[SiteKey, SpanSite]:
-    """Every site whose heads learned where to look; raises UserError where `head` is at none of them."""
+    """Every site whose heads learned their span; raises UserError if `head` is at none of them."""
     network = model.network
     found: dict[SiteKey, SpanSite] = {}
     if isinstance(network, OwnNetwork) and network.config.span_limit:
@@ -510,7 +510,7 @@ def _learned_sites(
 
 
 def _is_sum(x: Numbers, given: Mapping[str, Numbers], dtype: torch.dtype) -> bool:
-    """Whether every layer leaves what it read plus what its parts gave."""
+    """Whether every layer outputs the sum of its input and its parts' outputs."""
     error = float(np.abs(x[1:] - x[:-1] - sum(given.values())).max(initial=0.0))
     return error <= _SUM_TOLERANCES.get(dtype, 2e-2) * float(np.abs(x).max(initial=0.0))
 

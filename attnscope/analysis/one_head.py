@@ -134,7 +134,7 @@ def inside_of_record(
 
 
 def _steps(record: SiteRecord, head: int, query: int, chosen: Tensor) -> dict[str, Tensor]:
-    """One row of scores for the chosen keys, each step that there is by its name in `HeadInside`.
+    """One row of scores for the chosen keys, with each step by its name in `HeadInside`.
 
     float64 on the CPU.
     """
@@ -158,7 +158,7 @@ def _steps(record: SiteRecord, head: int, query: int, chosen: Tensor) -> dict[st
 
 
 def _values_of(record: SiteRecord, head: HeadRef, query: int) -> tuple[Tensor, Tensor]:
-    """The values of a head and the site's output; what is not there is refused."""
+    """The values of a head and the site's output; missing ones are rejected."""
     if record.v is None or record.out is None:
         raise UserError(
             "This trace holds no values.",
@@ -205,7 +205,7 @@ def _allowed(record: SiteRecord, head: int, query: int) -> Tensor:
 
 
 def _chosen_keys(row: Tensor) -> Tensor:
-    """The places of the keys to show, ascending: all, or the strongest that the mask allows."""
+    """Indices of the keys to show, ascending: all, or the strongest that the mask allows."""
     if len(row) <= MAX_KEYS:
         return torch.arange(len(row), device=row.device)
     return row.nan_to_num(nan=-1.0).topk(N_STRONGEST).indices.sort().values
@@ -250,7 +250,9 @@ def _numbers(tensor: Tensor) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HeadWeights:
-    """The weights of every head of one site, without biases; `score_scale` None: the score is no product."""
+    """The weights of every head of one site, without biases; `score_scale` None: the score is not a
+    product.
+    """
 
     q: Tensor
     k: Tensor
@@ -271,7 +273,7 @@ class HeadWeights:
 
 
 def weights_of(model: Model, site: SiteKey) -> HeadWeights:
-    """The weights of a site's heads, of any model; raises UserError, by name, where they cannot be found."""
+    """The weights of a site's heads, of any model; raises UserError if they cannot be found."""
     network = model.network
     if not isinstance(network, HuggingFaceNetwork):
         return head_weights(own_subject(model), site)
@@ -317,7 +319,7 @@ Pairs = tuple[Tensor, Tensor]
 def head_circuit(
     model: Model, head: HeadRef, kind: CircuitKind, top: int = 20
 ) -> Iterator[PartsDone | HeadCircuit]:
-    """Progress block by block, then the strongest and weakest token pairs of a head."""
+    """Yield progress block by block, then the strongest and weakest token pairs of a head."""
     check_heads((head,), model.sites)
     left, right = factors_of(model, head, kind)
     largest: Pairs | None = None
@@ -339,7 +341,7 @@ def head_circuit(
 
 
 def factors_of(model: Model, head: HeadRef, kind: CircuitKind) -> tuple[Tensor, Tensor]:
-    """`token_factors` of any model that tells tokens; raises UserError, by name, for others."""
+    """`token_factors` of any model that predicts tokens; raises UserError for others."""
     network = model.network
     if not isinstance(network, HuggingFaceNetwork):
         return token_factors(own_subject(model), head, kind)
@@ -395,7 +397,7 @@ def _read_embeddings(subject: OwnSubject, head: HeadRef) -> tuple[Tensor, Tensor
 
 
 def _output_rows(subject: OwnSubject) -> Tensor:
-    """Output weights with what stands before them, the head's own layer as if it had no activation."""
+    """Output weights with the operations before them, the head's own layer as if it had no activation."""
     module = subject.module
     rows = exact((module.tokens.weight if module.head.weight is None else module.head.weight).detach())
     if module.head.transform is not None:
@@ -404,7 +406,7 @@ def _output_rows(subject: OwnSubject) -> Tensor:
 
 
 def _before_norm(rows: Tensor, norm: Norm | None) -> Tensor:
-    """Rows that read what a norm gives as rows that read what it is given; its scale is left out."""
+    """Rows that read a norm's output, rewritten to read its input; its scale is left out."""
     if norm is None:
         return rows
     gain = norm.scheme.gain(norm)
@@ -473,7 +475,8 @@ def _spectrum(weights: HeadWeights, site: Site, kind: CircuitKind) -> SiteSpectr
 
 
 def product_spectrum(q: Tensor, k: Tensor) -> Tensor:
-    """Singular values of qᵀ k, falling; q and k are [n_rows, d_model]. At most min(n_rows, d_model) of them.
+    """Singular values of qᵀ k, descending; q and k are [n_rows, d_model]. At most min(n_rows, d_model) of
+    them.
 
     From the small triangles of two QR decompositions, so that no [d_model, d_model] product is made.
     """
@@ -489,7 +492,9 @@ KINDS: tuple[CircuitKind, ...] = ("ov", "qk")
 def read_head_weights(
     model: Model, head: HeadRef, top: int = N_PAIRS
 ) -> Iterator[PartsDone | HeadWeightsFound]:
-    """Progress block by block, and what is known after each part; raises UserError for an unknown head."""
+    """Yield progress block by block, and the results after each part; raises UserError for an unknown
+    head.
+    """
     check_heads((head,), model.sites)
     found = HeadWeightsFound(head=head)
     for kind in KINDS:

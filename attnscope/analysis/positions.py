@@ -166,7 +166,7 @@ def _of_foreign(n: int, module: nn.Module, name: str) -> OwnPositions:
 
 
 def _is_sinusoidal(table: Tensor) -> bool:
-    """Whether every row is as long as sines and cosines of the same angles are: √(d / 2), in any order.
+    """Whether every row is as long as sines and cosines of the same angles: √(d / 2), in any order.
 
     Models are opened with no weight to be learned, so that weights do not say it themselves.
     """
@@ -286,7 +286,7 @@ def _check(scheme: PositionScheme) -> PositionCheck:
 
 
 def _seed_change(model: Transformer, trained: Tensor) -> float:
-    """The largest |Δs| when the parameters that only this scheme has begin with another seed."""
+    """The largest |Δs| when the parameters unique to this scheme start from another seed."""
     plain = {name for name, _ in build_transformer(_CONFIG, seed=0).named_parameters()}
     other = build_transformer(model.config, seed=1).eval()
     own = dict(model.named_parameters())
@@ -297,7 +297,7 @@ def _seed_change(model: Transformer, trained: Tensor) -> float:
 
 
 def _least_apart(s: Tensor) -> float:
-    """The largest difference of two rows, of the two rows where that is least."""
+    """The largest difference of two rows, minimised over pairs of rows."""
     rows = s.transpose(0, 1).flatten(1)  # [T, H · T]
     apart = (rows[:, None] - rows[None]).abs().amax(dim=-1)
     apart.fill_diagonal_(math.inf)

@@ -1,4 +1,4 @@
-"""Linear probes: what can be read off each layer's residual stream by a linear classifier, word by word.
+"""Linear probes: what a linear classifier can read off each layer's residual stream, word by word.
 
 | symbol | meaning                                                       | shape                       |
 |--------|---------------------------------------------------------------|-----------------------------|
@@ -63,7 +63,7 @@ class ProbedWords:
 def read_words(
     model: Model, texts: Sequence[TaggedText], piece: WordPiece
 ) -> Generator[tuple[int, int], None, ProbedWords]:
-    """Read the texts one by one; yields how many are read, and how many rows of the stream there are.
+    """Read the texts one by one; yields the number read, and the number of rows of the stream.
 
     A word's row is that of its last or first piece, or the mean of all. Of a translator the encoder is read.
     """
@@ -127,13 +127,13 @@ def pieces_of_words(tokens: Sequence[Token], starts: Sequence[int]) -> list[rang
 
 
 def _word(text: TaggedText, k: int) -> str:
-    """A word as it is written, in small letters: its type."""
+    """A word in lower case: its type."""
     end = text.starts[k + 1] if k + 1 < len(text.starts) else len(text.text)
     return text.text[text.starts[k] : end].strip().lower()
 
 
 def control_labels(words: Sequence[str], labels: Sequence[str], seed: int) -> dict[str, str]:
-    """A random label for each word type, drawn from all `labels`, so as often as they occur."""
+    """A random label for each word type, drawn from all `labels` and so as frequent as they are."""
     draw = np.random.default_rng(seed)
     types = sorted(set(words))
     return dict(zip(types, (labels[int(i)] for i in draw.integers(0, len(labels), len(types))), strict=True))
@@ -141,7 +141,7 @@ def control_labels(words: Sequence[str], labels: Sequence[str], seed: int) -> di
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Probe:
-    """A trained probe: what it standardises with [d], and W [n_labels, d], b [n_labels] of that."""
+    """A trained probe: its standardisation [d], and W [n_labels, d], b [n_labels] after it."""
 
     mean: Tensor
     spread: Tensor
@@ -160,7 +160,7 @@ class Probe:
 def train_probe(
     x: NDArray[np.float32], y: NDArray[np.int64], n_labels: int, strength: float
 ) -> Generator[None, None, Probe]:
-    """Find the probe of these words; yields every few steps."""
+    """Train the probe on these words; yields every few steps."""
     rows, labels = torch.from_numpy(x).double(), torch.from_numpy(y)
     mean, spread = rows.mean(dim=0), rows.std(dim=0, correction=0)
     rows = _standard(rows, mean, spread)
@@ -207,7 +207,7 @@ def probe_loss(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, strength: flo
 
 
 def _standard(x: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
-    """Each number less its mean, over its spread; what never changed is 0."""
+    """Each number minus its mean, divided by its spread; constants become 0."""
     return torch.where(spread > 0, (x.double() - mean) / torch.where(spread > 0, spread, 1.0), 0.0)
 
 
@@ -215,7 +215,7 @@ class ProbeTasks:
     """The task and its control, over words some of whose texts are held out."""
 
     def __init__(self, found: ProbedWords, held_out: NDArray[np.bool_], seed: int) -> None:
-        """`held_out` [n_words]; raises UserError where too little is left to learn or to tell."""
+        """`held_out` [n_words]; raises UserError if too little is left for training or testing."""
         self._found, self._held_out = found, held_out
         trained = [label for label, is_out in zip(found.labels, held_out, strict=True) if not is_out]
         self.labels = tuple(sorted(set(trained)))
@@ -239,7 +239,7 @@ class ProbeTasks:
 
     @property
     def word_alone(self) -> float:
-        """The share that is right of who gives each word type its most frequent label among the others."""
+        """Accuracy of giving each word type its most frequent label among the other words."""
         seen: dict[str, Counter[str]] = {}
         for word, label, is_out in zip(self._found.words, self._found.labels, self._held_out, strict=True):
             if not is_out:

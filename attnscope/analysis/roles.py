@@ -54,7 +54,7 @@ def find_roles(
     *,
     column: str = "token",
 ) -> tuple[Role, ...]:
-    """The roles of a head, the most telling first; `column` is what a column of its map is called."""
+    """The roles of a head, the most telling first; `column` names a column of its map."""
     found = (*_measured(head, table, column), _syntactic(head, syntax), _aligning(head, alignment))
     roles = [role for role in found if role is not None]
     if any(role.name in _WITHOUT_WORDS for role in roles):
@@ -225,7 +225,7 @@ def _syntactic(head: HeadRef, syntax: SyntaxTable | None) -> Role | None:
 
 
 def _aligning(head: HeadRef, alignment: AlignmentTable | None) -> Role | None:
-    """Whether a head of cross-attention says which word translates which."""
+    """Whether a head of cross-attention shows which word translates which."""
     if alignment is None or head not in alignment.heads:
         return None
     row, n = alignment.heads.index(head), alignment.n_texts
@@ -305,7 +305,7 @@ def _undecided(head: HeadRef, table: HeadTable, column: str) -> str:
 
 
 def _strongest(head: HeadRef, table: HeadTable) -> str:
-    """The measure that says most: the largest weight, or entropy where it lies so far above a half."""
+    """The most telling measure: the largest weight, or entropy if it lies far above a half."""
     return max(_WAYS, key=lambda name: _size(head, table, name))
 
 

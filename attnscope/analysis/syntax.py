@@ -54,7 +54,7 @@ def measure_syntax(
     min_arcs: int = MIN_ARCS,
     manner: Manner = "voita",
 ) -> Iterator[CorpusProgress | SyntaxTable]:
-    """Progress after each batch, and the table at last; `manner` is explained above.
+    """Yield progress after each batch, and finally the table; `manner` is explained above.
 
     A translation model is measured in its encoder. Raises UserError when no relation is frequent enough.
     """
@@ -81,7 +81,7 @@ def measure_syntax(
 
 
 def _encoded(model: Model, trees: Sequence[Tree]) -> Iterator[NumberedInputs]:
-    """The sentences whose words are found in the text and were not cut off."""
+    """The sentences whose words are all found in the text, uncut."""
     for number, tree in enumerate(trees):
         inputs = model.network.encode(tree.text)
         if not inputs.source.n_dropped and find_spans(inputs.source.text, tree.written) is not None:
@@ -113,7 +113,7 @@ def _read(
 
 
 class _Table:
-    """Arcs found and arcs there are, on their way to a SyntaxTable."""
+    """Counts of arcs found and of all arcs, from which a SyntaxTable is made."""
 
     def __init__(
         self,

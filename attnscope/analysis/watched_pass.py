@@ -1,4 +1,4 @@
-"""Watching one pass: what places (`models/passes.py`) read and gave in it, as float64.
+"""Watches one pass: inputs and outputs of modules (`models/passes.py`), as float64.
 
 What is watched is what the model itself computed, in its own precision.
 
@@ -109,7 +109,7 @@ def watched_heads(subject: OwnSubject, sites: Iterable[SiteKey]) -> Iterator[dic
 
 
 def first_tensor(result: object) -> Tensor:
-    """The stream among what a block returns."""
+    """The stream in a block's return value."""
     found = result[0] if isinstance(result, Sequence) else result
     if not isinstance(found, Tensor):
         raise TypeError(f"a block returned {type(found).__name__}")
@@ -131,7 +131,7 @@ class WatchedPass:
         return self._of(self.given_at, place)
 
     def is_read(self, place: CallPlace, x: Numbers) -> bool:
-        """Whether a place read exactly this stream."""
+        """Whether a module read exactly this stream."""
         return place in self.read_at and np.array_equal(self.read(place), x)
 
     def _of(self, found: Mapping[CallPlace, Tensor], place: CallPlace) -> Numbers:
@@ -194,7 +194,7 @@ def row_by_row(seen: WatchedPass, place: CallPlace | None, n_tokens: int) -> Num
 def norms_behind(
     seen: WatchedPass, places: Sequence[CallPlace], norms: Iterable[nn.Module]
 ) -> Iterator[dict[CallPlace, Tensor]]:
-    """A table of what norms make of the very tensors that places give."""
+    """Table of the outputs of norms whose inputs are outputs of the given modules."""
     found: dict[CallPlace, Tensor] = {}
 
     def after(_: nn.Module, arguments: tuple[Any, ...], result: Tensor) -> None:
@@ -210,13 +210,13 @@ def norms_behind(
 
 
 def is_norm_of(x: Numbers, read: Numbers, given: Numbers) -> bool:
-    """Whether a norm is of rows such as those of x, and changes them."""
+    """Whether a norm is over rows such as those of x, and changes them."""
     return read.shape == given.shape == x.shape and not np.array_equal(read, given)
 
 
 @contextmanager
 def last_read(module: nn.Module | None) -> Iterator[list[Numbers]]:
-    """A list that gets what a module reads, row by row."""
+    """List that receives a module's input, row by row."""
     kept: list[Numbers] = []
 
     def before(_: nn.Module, arguments: tuple[Any, ...]) -> None:
@@ -229,7 +229,7 @@ def last_read(module: nn.Module | None) -> Iterator[list[Numbers]]:
 
 @contextmanager
 def found_weights(module: Transformer) -> Iterator[list[Tensor]]:
-    """A list that gets the weights by which the next pass copies, [B, H, T, S]; nothing without heads."""
+    """List that receives the weights by which the next pass copies, [B, H, T, S]; empty without heads."""
     kept: list[Tensor] = []
 
     def after(_: nn.Module, __: object, choices: dict[str, Any], ___: object) -> None:
@@ -264,7 +264,7 @@ def known_finite(found: Tensor) -> Tensor:
 
 
 def routes_of(result: Any, n_tokens: int) -> tuple[Numbers, Numbers]:
-    """The weights of experts and p, both [n_tokens, n_experts], of what a router of the library gave.
+    """Expert weights and p, both [n_tokens, n_experts], from the output of a library router.
 
     Most give logits, the weights of the k best and their numbers; Switch gives one-hot rows, of which those
     beyond an expert's capacity are 0, the weight, and logits.
@@ -335,7 +335,7 @@ class _Walked:
 
 
 class _Way:
-    """One layer's stream, its norms, and what counts as the same."""
+    """One layer's stream, its norms, and the tolerance for equality."""
 
     def __init__(self, x: Numbers, norms: Sequence[Norm], tolerance: float) -> None:
         self._x, self._norms, self._tolerance = x, norms, tolerance
@@ -412,7 +412,7 @@ class WatchedCall:
     out: Tensor
 
     def weights(self) -> Tensor:
-        """The weights, float64; raises NotFiniteError where they are no numbers."""
+        """The weights, float64; raises NotFiniteError if they are not numbers."""
         call = self.call
         with torch.no_grad():
             s = scores_of(call.q.detach(), call.k.detach(), rule=call.rule, score=call.score)

@@ -62,7 +62,7 @@ _GRAMMAR = "english-french"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """The links of a text, or why there are none and what could be read instead; see `AlignmentShown`."""
+    """The links of a text, or why there are none and what to read instead; see `AlignmentShown`."""
 
     pair: AlignedPair | None = None
     origin: str = ""
@@ -154,7 +154,7 @@ def measure_alignment(
     rows: str = "predicting",
     seed: int = 0,
 ) -> Iterator[CorpusProgress | AlignmentTable]:
-    """Progress after each batch, and the table at last.
+    """Yield progress after each batch, and finally the table.
 
     `rows` says which row stands for a target word: the one `predicting` it, or the one `reading` it.
     Raises UserError for a model without cross-attention, or when every pair had to be left out.
@@ -230,7 +230,7 @@ def diagonal_error_rate(pairs: Sequence[AlignedPair]) -> float:
 
 
 def _encoded(model: Model, pairs: Sequence[AlignedPair]) -> Iterator[NumberedInputs]:
-    """The pairs that were not cut off and whose words are found."""
+    """The uncut pairs whose words are all found."""
     for number, pair in enumerate(pairs):
         inputs = model.network.encode(*pair.texts)
         target = inputs.target
@@ -290,7 +290,7 @@ def _gold(pairs: Sequence[AlignedPair], shape: Sequence[int], device: torch.devi
 
 
 def heads_then_means(n_heads: Sequence[int]) -> NDArray[np.int64]:
-    """The order that puts the mean of each site, which follows its heads, behind all heads."""
+    """The order that moves the mean of each site, which follows its heads, behind all heads."""
     ends = np.cumsum([n + 1 for n in n_heads]) - 1
     heads = np.setdiff1d(np.arange(ends[-1] + 1), ends)
     return np.concatenate([heads, ends])
@@ -391,7 +391,7 @@ def _counts(trace: Trace, site: Site, maps: WordMaps, pair: AlignedPair) -> torc
 
 
 def _part(pair: AlignedPair, targets: list[str], words: slice) -> AlignedPair:
-    """Some of the target words with the links of theirs."""
+    """Some of the target words with their links."""
 
     def of_part(links: frozenset[Link]) -> frozenset[Link]:
         return frozenset((t - words.start, s) for t, s in links if words.start <= t < words.stop)
@@ -405,6 +405,6 @@ def _part(pair: AlignedPair, targets: list[str], words: slice) -> AlignedPair:
 
 
 def _reach(row: torch.Tensor) -> tuple[int, int] | None:
-    """The first place of a word and the one after its last; None where it has none."""
+    """First position of a word and the one after its last; None if it has none."""
     places = row.nonzero()[:, 0]
     return (int(places[0]), int(places[-1]) + 1) if len(places) else None

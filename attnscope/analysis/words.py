@@ -1,4 +1,4 @@
-"""From tokens to words, by the places of both in the text, for a whole batch at once.
+"""From tokens to words, by their positions in the text, for a whole batch at once.
 
 | symbol   | meaning                                        | shape                                |
 |----------|------------------------------------------------|--------------------------------------|
@@ -120,7 +120,7 @@ def word_maps(
 
 
 def stack_maps(maps: Sequence[WordMaps], device: torch.device | str = "cpu") -> WordMaps:
-    """The maps of a batch, filled up with 0: [batch, n_words, n_queries] and [batch, n_words, n_keys]."""
+    """The maps of a batch, padded with 0: [batch, n_words, n_queries] and [batch, n_words, n_keys]."""
     return WordMaps(
         to_query=_stacked([one.to_query for one in maps]).to(device),
         to_key=_stacked([one.to_key for one in maps]).to(device),
@@ -177,7 +177,7 @@ def everyday_pairs() -> tuple[AlignedPair, ...]:
 
 
 def _is_in_words(row: Sequence[str]) -> bool:
-    """Whether a line has its two texts once more, with other blanks."""
+    """Whether a line has its two texts once more, with different spaces."""
     letters = ["".join(column.split()) for column in row[:4]]
     return letters[:2] == letters[2:]
 
@@ -185,7 +185,7 @@ def _is_in_words(row: Sequence[str]) -> bool:
 def read_links(
     path: Path, *, counts_from: int = 0, is_swapped: bool = False
 ) -> list[tuple[frozenset[Link], frozenset[Link]]]:
-    """Sure and possible links of each line; raises LoadError naming a line that is not understood.
+    """Sure and possible links of each line; raises LoadError naming a line that cannot be parsed.
 
     `counts_from` is the number of the first word, `is_swapped` says that lines hold target-source.
     """

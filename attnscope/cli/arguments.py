@@ -1,4 +1,4 @@
-"""Values of options: numbers within what can be meant by them, files to write, and which were given.
+"""Types of options: numbers in a range, files to write, and a record of the options given.
 
 Files that a command is asked to write are looked at before it begins to work. Options that a person gave are
 told from those left out with their default.
@@ -20,7 +20,7 @@ MOST = 10**9
 
 
 def whole(least: int = 0, most: int = MOST) -> Callable[[str], int]:
-    """Reads a whole number from `least` to `most`; raises ArgumentTypeError."""
+    """Parse a whole number from `least` to `most`; raises ArgumentTypeError."""
 
     def read(text: str) -> int:
         try:
@@ -37,7 +37,7 @@ def whole(least: int = 0, most: int = MOST) -> Callable[[str], int]:
 
 
 def real(least: float = 0.0, most: float = 1.0) -> Callable[[str], float]:
-    """Reads a number from `least` to `most`; raises ArgumentTypeError."""
+    """Parse a number from `least` to `most`; raises ArgumentTypeError."""
 
     def read(text: str) -> float:
         try:
@@ -68,7 +68,7 @@ def _refused(
 
 
 def path_of(text: str) -> Path:
-    """A path that a file can have, whether it is there or not; raises ArgumentTypeError."""
+    """A valid path, whether it exists or not; raises ArgumentTypeError."""
     try:
         os.lstat(text)
     except (OSError, ValueError) as error:
@@ -78,7 +78,7 @@ def path_of(text: str) -> Path:
 
 
 class _StandardInput(type(Path())):  # type: ignore[misc]  # a Path itself takes no subclass before Python 3.12
-    """The file in which standard input is kept, which words for people do not name."""
+    """The file that holds standard input, which messages do not name."""
 
     def __str__(self) -> str:
         return "standard input"
@@ -110,13 +110,13 @@ def text_file(text: str) -> Path:
 
 
 def name_argument(text: str) -> str:
-    """As `path_of`, but the words themselves, which may be none."""
+    """As `path_of`, but returns the text, which may be empty."""
     path_of(text)
     return text
 
 
 def output_file(text: str) -> Path:
-    """A file that can be written as far as one can see; raises ArgumentTypeError."""
+    """A file that appears to be writable; raises ArgumentTypeError."""
     path = path_of(text)
     _refuse_folder(text)
     if text == "-":
@@ -138,7 +138,7 @@ def _refuse_folder(text: str) -> None:
 
 
 def figure_file(text: str) -> Path:
-    """As `output_file`, with the ending of a figure."""
+    """As `output_file`, with the extension of a figure."""
     _refuse_folder(text)
     try:
         return output_file(str(checked_target(str(path_of(text)))[0]))
@@ -147,7 +147,7 @@ def figure_file(text: str) -> Path:
 
 
 class _Noted:
-    """Notes the name of an option in `arguments.given`, besides what the option does."""
+    """Records the name of an option in `arguments.given`, besides its usual action."""
 
     def __call__(
         self,
@@ -162,35 +162,35 @@ class _Noted:
 
 
 class _NotedStore(_Noted, argparse._StoreAction):
-    """`store`, noted."""
+    """`store`, recorded."""
 
 
 class _NotedTrue(_Noted, argparse._StoreTrueAction):
-    """`store_true`, noted."""
+    """`store_true`, recorded."""
 
 
 class _NotedAppend(_Noted, argparse._AppendAction):
-    """`append`, noted."""
+    """`append`, recorded."""
 
 
 def note_given(parser: argparse.ArgumentParser) -> None:
-    """Let options that are added to this parser from here on be noted in `arguments.given`."""
+    """Record options added to this parser from now on in `arguments.given`."""
     for name, kind in ((None, _NotedStore), ("store", _NotedStore), ("store_true", _NotedTrue)):
         parser.register("action", name, kind)
     parser.register("action", "append", _NotedAppend)
 
 
 def given_options(arguments: argparse.Namespace) -> frozenset[str]:
-    """The names (`width_mm`) of the options that were given; positional arguments are not among them."""
+    """The names (`width_mm`) of the options given, without positional arguments."""
     return frozenset(getattr(arguments, "given", ()))
 
 
 def flag_of(name: str) -> str:
-    """The option as people write it: `--width-mm`."""
+    """The option as typed: `--width-mm`."""
     return "--" + name.replace("_", "-")
 
 
 def tell_unused(options: Iterable[str], why: str) -> None:
-    """Say on standard error that these options have no effect, and why."""
+    """Report on standard error that these options have no effect, and why."""
     for option in sorted(options):
         say_error(f"attnscope: {flag_of(option)} has no effect {why}.")

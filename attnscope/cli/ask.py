@@ -50,7 +50,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List the questions or one's options; or ask, print, write."""
+    """List the questions or the options of one; or ask, print, write."""
     given = given_options(arguments)
     if not arguments.question:
         tell_unused(given - {"json"}, "without the name of a question")
@@ -190,7 +190,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def _lines_of_table(table: "NumberTable") -> Iterator[str]:
-    """Names and what is said in the last column to the left, numbers to the right."""
+    """Names and the last column to the left, numbers to the right."""
     cells = [[one if isinstance(one, str) else format_number(one) for one in row] for row in table.rows]
     most = [*[_MOST_WIDE] * (len(table.columns) - 1), _MOST_WIDE_LAST]
     lines = [

@@ -1,4 +1,4 @@
-"""`attnscope bench`: the benchmarks of a checkout measure what the program promises on this machine."""
+"""`attnscope bench`: benchmarks of the program on this machine, run from a checkout."""
 
 import argparse
 
@@ -41,7 +41,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure one group or all; 1 when a promise was missed. Raises UserError outside a checkout."""
+    """Measure one group or all; returns 1 if a limit was missed. Raises UserError outside a checkout."""
     if arguments.group is not None and arguments.group not in NAMES:
         raise UserError(
             f"There is no group '{arguments.group}'.",

@@ -1,4 +1,4 @@
-"""Exporting a trained model with a card: the command, the seed, the time, and what was measured."""
+"""Exports a trained model with a card: the command, the seed, the time, and the measurements."""
 
 import dataclasses
 import math
@@ -41,7 +41,7 @@ def export_model(
     *,
     is_half: bool = False,
 ) -> None:
-    """Save the trained model as a model folder whose card says how it was made; raises SaveError.
+    """Save the trained model as a model folder whose card describes how it was made; raises SaveError.
 
     `seconds` are wall-clock and processor seconds of the training. With `is_half` the weights are rounded to
     float16 in the file.
@@ -148,7 +148,7 @@ _ENGLISH_FRENCH = "english-french"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exactness:
-    """Held-out sentences translated greedily: how many come out word for word, and the others."""
+    """Held-out sentences translated greedily: how many match word for word, and the others."""
 
     n_sentences: int
     wrong: tuple[tuple[str, str, str], ...]
@@ -160,7 +160,7 @@ class Exactness:
 
 
 def measure_exactness(model: Model, examples: Sequence[Example]) -> Exactness:
-    """Translate each source; what differs from its target is kept as source, expected, written."""
+    """Translate each source; differing results are kept as source, expected, generated."""
     tokenizer = model.own.vocabulary
     expected = [tokenizer.decode(ids) for ids in tokenizer.encode_lines(e.target or "" for e in examples)]
     written = [
@@ -177,7 +177,7 @@ def sentences_about(
     held_out: str = "",
     pairs: Sequence[tuple[str, str]] = (),
 ) -> tuple[str, ...]:
-    """The measured results in sentences for the model card; `held_out` says what the loss is of.
+    """The measured results in sentences for the model card; `held_out` says what the loss is measured on.
 
     `pairs` are those held out from a translator, the sources with all their translations.
     """
@@ -266,7 +266,7 @@ def pair_of(example: Example) -> AlignedPair:
 
 
 def about_alignment(model: Model, pairs: Sequence[AlignedPair]) -> list[str]:
-    """How well cross-attention aligns words with the known links, one sentence for each meaning of a row."""
+    """The agreement of cross-attention with the known links, one sentence for each meaning of a row."""
     sentences = []
     for rows, meaning in (("predicting", "that predicts it"), ("reading", "that has just read it")):
         table = list(measure_alignment(model, pairs, rows=rows))[-1]

@@ -1,4 +1,4 @@
-"""`attnscope completion`: what a shell completes, written for bash, zsh and fish from the parser itself."""
+"""`attnscope completion`: completion scripts for bash, zsh and fish, generated from the parser itself."""
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping
@@ -38,7 +38,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """A command, its options, and what stands at each place after it."""
+    """A command, its options, and the completions of each argument."""
 
     name: str
     meaning: str
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
 def read_parser(
     parser: argparse.ArgumentParser, meanings: Mapping[str, str]
 ) -> tuple[tuple[Option, ...], tuple[Completed, ...]]:
-    """The options before a command, and the commands with theirs; `meanings` of those that tell none."""
+    """The options before a command, and the commands with theirs; `meanings` of those without help."""
     branches = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     told = {choice.dest: choice.help or "" for choice in branches._choices_actions}
     commands = tuple(
@@ -295,7 +295,7 @@ def _zsh_option(option: Option) -> list[str]:
 
 
 def _zsh_plain(text: str) -> str:
-    r"""A text with what ends a part of a specification written as `\[`, `\]`, `\:` and `\\`."""
+    r"""Escape text for part of a zsh specification: `\[`, `\]`, `\:` and `\\`."""
     for sign in "\\[]:":
         text = text.replace(sign, f"\\{sign}")
     return text
@@ -312,7 +312,7 @@ def _zsh_action(values: Values) -> str:
 
 
 def _quoted_in_zsh(word: str) -> str:
-    """A word of a list within a specification, with what separates such words written with a backslash."""
+    """A word of a list within a specification, with separators escaped."""
     return "".join(f"\\{sign}" if sign in "\\ :()'\"" else sign for sign in word)
 
 

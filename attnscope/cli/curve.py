@@ -1,4 +1,4 @@
-"""`attnscope curve`: what becomes of a model as its heads are removed, least important first."""
+"""`attnscope curve`: the quality of a model as its heads are removed, least important first."""
 
 import argparse
 import dataclasses
@@ -43,7 +43,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Remove, measure, print, write."""
+    """Remove heads, measure, print, write."""
     rankings = parse_rankings(arguments.rankings)
     from attnscope.analysis.importance import CurveChoices, pruning_curves
     from attnscope.figures.charts import csv_of_curves, pruning_chart

@@ -1,4 +1,4 @@
-"""`attnscope figure`: any picture that the window can make, without a display."""
+"""`attnscope figure`: any picture of the window, without a display."""
 
 import argparse
 from collections.abc import Callable
@@ -83,7 +83,7 @@ def add_other_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def build_difference(arguments: argparse.Namespace, model: "Model", trace: "Trace") -> "Figure":
-    """A as the usual arguments say, B as those that begin with `--with` change it."""
+    """Build A from the usual arguments, and B from those changed by `--with`."""
     from attnscope.cli.inputs import parse_gates, parse_stack, tell_note
     from attnscope.figures.figure import figure
     from attnscope.models.opening import open_source
@@ -158,7 +158,7 @@ def _names(arguments: argparse.Namespace) -> tuple[str, str]:
 
 
 def _model_name(written: str, other: str) -> str:
-    """A model's folder without the folders that it lies in, where that tells it from the other one."""
+    """A model's folder name, without its parents if that distinguishes it from the other."""
     name, others = Path(written).name, Path(other).name
     return name if name and name != others else written
 
@@ -167,12 +167,12 @@ def _model_name(written: str, other: str) -> str:
 
 
 def by_view(*makers: Callable[..., "Figure"]) -> dict[str, Callable[..., "Figure"]]:
-    """The functions by the view that each is called after."""
+    """The builders by the name of their view."""
     return {maker.__name__.removeprefix("build_"): maker for maker in makers}
 
 
 def build_graph(arguments: argparse.Namespace, model: "Model", trace: "Trace") -> "Figure":
-    """Attention as a graph, from one output token down to the inputs."""
+    """Build attention as a graph, from one output token down to the inputs."""
     from attnscope.drawing import graph_figure
 
     try:
@@ -251,7 +251,7 @@ def on_picture(drawn: "Figure", model: "Model", text: str, query: str) -> "Figur
 
 
 def _token(query: str, picture: "Picture") -> int:
-    """The token that `--query` names; raises UserError."""
+    """The token named by `--query`; raises UserError."""
     row, comma, column = query.partition(",")
     if row.strip().isdecimal() and (column.strip().isdecimal() or not comma):
         numbers = (int(row), int(column or 0))
@@ -274,7 +274,7 @@ _WITHOUT_TEXT = by_view(build_curves, build_scaling)
 
 
 def view_names() -> list[str]:
-    """Every view that the command draws: each has a file, but for what other views show too."""
+    """All views of the command: each has a file, except those shown by other views too."""
     names = {*module_names("attnscope.figures.views"), *_WITHOUT_TEXT}
     return sorted(names - {*_NO_COMMAND})
 
@@ -353,7 +353,7 @@ def _add_view_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _tell_unused(arguments: argparse.Namespace) -> None:
-    """Say on standard error which of the options for some views the view that is drawn does not read."""
+    """Report on standard error the options for some views that the drawn view ignores."""
     from attnscope.figures.views import VIEWS
 
     read = {name: view.options | _of_encodings(view) for name, view in VIEWS.items()}
@@ -365,7 +365,7 @@ def _tell_unused(arguments: argparse.Namespace) -> None:
 
 
 def _of_encodings(view: "type[FigureSpec]") -> frozenset[str]:
-    """The options that a view reads for being of positional encodings."""
+    """Options that a view reads because it shows positional encodings."""
     return frozenset(
         name for name, is_read in (("encodings", view.reads_positions), ("only", view.asks)) if is_read
     )

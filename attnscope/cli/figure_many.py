@@ -1,4 +1,4 @@
-"""Figures drawn again, many figures, and many panels on a page, from one call of `attnscope figure`.
+"""Redrawing figures, drawing many figures, and many panels on a page, in one call of `attnscope figure`.
 
 `attnscope figure FILE.figure.json -o OUT`: a saved figure, from its model and its text, or from the numbers
 in the file. What the file says holds; page and look that are given with it come first.
@@ -71,7 +71,7 @@ _ALWAYS = ("out", "device")
 
 
 def draw_again(arguments: argparse.Namespace) -> "tuple[Figure, str]":
-    """Read the file and make the figure, with a word about it; warns when its model is another one by now.
+    """Read the file and make the figure, with a note about it; warns if its model has changed.
 
     Raises UserError when the file, the model or one of the heads is not there, and for an option that
     would make another figure.
@@ -90,7 +90,7 @@ def draw_again(arguments: argparse.Namespace) -> "tuple[Figure, str]":
 
 
 def _kept_figure(arguments: argparse.Namespace, kept: "FigureSpec") -> "Figure":
-    """The numbers of the file in the look that was given; raises UserError for a caption that none holds."""
+    """The numbers of the file in the given look; raises UserError for a caption that it cannot hold."""
     from attnscope.figures.figure import Figure
 
     given = given_options(arguments)
@@ -111,7 +111,7 @@ def _kept_figure(arguments: argparse.Namespace, kept: "FigureSpec") -> "Figure":
 
 
 def _read_again(arguments: argparse.Namespace, saved: "SavedFigure") -> "tuple[Trace, Model]":
-    """The file's text read anew by its model."""
+    """The file's text read again by its model."""
     origin = saved.origin
     model = _load(arguments, origin.source)
     if origin.sha256 and model.info.sha256 != origin.sha256:
@@ -131,7 +131,7 @@ def _read_again(arguments: argparse.Namespace, saved: "SavedFigure") -> "tuple[T
 
 
 def _load(arguments: argparse.Namespace, source: str) -> "Model":
-    """The model of the file; an error says where it was looked for."""
+    """Load the model of the file; an error says where it was looked for."""
     from attnscope.models.opening import open_named
 
     try:
@@ -152,7 +152,7 @@ def _load(arguments: argparse.Namespace, source: str) -> "Model":
 
 
 def _refuse_others(arguments: argparse.Namespace) -> None:
-    """Raise UserError for options that say what is drawn: the file says that."""
+    """Raise UserError for options that choose what is drawn: the file determines that."""
     others = sorted(given_options(arguments) - {*_PAGE, *_LOOK, _ROWS, *_ALWAYS})
     if others:
         raise UserError(
@@ -186,7 +186,7 @@ def _look(arguments: argparse.Namespace, saved: "MapStyle") -> "MapStyle":
 
 
 def _looked(arguments: argparse.Namespace, saved: "SavedFigure") -> "SavedFigure":
-    """The saved figure in the colours, labels and words that were given."""
+    """The saved figure in the given colours, labels and words."""
     given = given_options(arguments)
     _check_columns(arguments, saved.view)
     origin = saved.origin
@@ -203,7 +203,7 @@ def _looked(arguments: argparse.Namespace, saved: "SavedFigure") -> "SavedFigure
 
 
 def _on_given_page(arguments: argparse.Namespace, made: "Figure") -> "Figure":
-    """The figure on the page that was given; what was not stays, and a height that followed follows."""
+    """The figure on the given page; other settings stay, and a height that followed the figure still does."""
     from attnscope.figures.figure import Figure
     from attnscope.figures.page import preset_of, sized
     from attnscope.figures.views.panels import PanelsFigure
@@ -236,7 +236,7 @@ _MAX_TEXT_IN_NAME = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """One figure to be made: its line's number from 1, the head when there is one for each, its file."""
+    """One figure to make: its line number from 1, the head if there is one for each, its file."""
 
     n: int
     head: HeadRef | None
@@ -302,7 +302,7 @@ def draw_each(arguments: argparse.Namespace) -> int:
 def plan(
     template: str, lines: tuple[str, ...], heads: tuple[HeadRef | None, ...], stack: str
 ) -> tuple[Planned, ...]:
-    """Every figure with its file; raises UserError when two would get one name, or there are too many."""
+    """Every figure with its file; raises UserError if two would get the same name, or there are too many."""
     from attnscope.figures.file_names import slug_of, target_of
 
     if len(lines) * len(heads) > MAX_FIGURES:
@@ -330,7 +330,7 @@ def plan(
 
 
 def _lines(arguments: argparse.Namespace) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The lines that are not empty, and their numbers in the file."""
+    """The non-empty lines, with their line numbers."""
     from attnscope.figures.views import VIEWS
 
     views = [name for name, view in VIEWS.items() if view.reads_trace and not view.needs_other]
@@ -364,7 +364,7 @@ def _check_fields(template: str, n_lines: int) -> None:
 
 
 def _heads(arguments: argparse.Namespace, sites: tuple[Site, ...]) -> tuple[HeadRef | None, ...]:
-    """The heads that get a figure each; one None where a figure shows whatever the arguments say."""
+    """The heads that get a figure each; a single None if the arguments determine the figure."""
     if "{head}" not in arguments.out or shows(arguments) != "one head" or arguments.blend != "none":
         return (None,)
     if arguments.head is None:
@@ -377,7 +377,7 @@ def _heads(arguments: argparse.Namespace, sites: tuple[Site, ...]) -> tuple[Head
 
 
 def _check_files(planned: tuple[Planned, ...], *, may_overwrite: bool) -> None:
-    """Make the folders; raises UserError when a file is there already."""
+    """Create the folders; raises UserError if a file already exists."""
     present = [p.path for p in planned if p.path.exists()]
     if present and not may_overwrite:
         raise UserError(
@@ -393,7 +393,7 @@ def _check_files(planned: tuple[Planned, ...], *, may_overwrite: bool) -> None:
 
 
 def _texts(line: str, number: int, path: Path, model: "Model") -> tuple[str, str | None]:
-    """The text of a line, and after a tab or three bars the second one where the model reads two."""
+    """The text of a line, and after a tab or three bars the second one if the model reads two."""
     from attnscope.text.corpora import columns_of
 
     columns = columns_of(line, number, path) if model.info.takes_target else [line]
@@ -429,7 +429,7 @@ _Made = TypeVar("_Made")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelWish:
-    """One panel: its letter, view and heads (or stack) as written, and what is its own."""
+    """One panel: its letter, view and heads (or stack) as written, and its own options."""
 
     letter: str
     words: str
@@ -447,7 +447,7 @@ class PanelWish:
 
 
 def add_panel_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add --panel, and what it means below the options."""
+    """Add --panel, and its explanation below the options."""
     parser.add_argument(
         "--panel",
         action="append",
@@ -460,7 +460,7 @@ def add_panel_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def draw_panels(arguments: argparse.Namespace) -> "tuple[Figure, str]":
-    """The page of all panels and a word on its self-checks; raises UserError naming the panel at fault."""
+    """The page of all panels and a note on its self-checks; raises UserError naming the faulty panel."""
     from attnscope.figures.figure import joint_caption, panels
 
     wishes = wished_panels(arguments)
@@ -482,7 +482,7 @@ def draw_panels(arguments: argparse.Namespace) -> "tuple[Figure, str]":
 
 
 def wished_panels(arguments: argparse.Namespace) -> tuple[PanelWish, ...]:
-    """Every --panel, read; raises UserError for one that is not understood and for options it takes over."""
+    """Parse every --panel; raises UserError for an invalid one and for options it replaces."""
     from attnscope.figures.views.panels import check_count
 
     given = given_options(arguments)
@@ -520,7 +520,7 @@ def _read_wish(letter: str, words: str) -> PanelWish:
 
 
 class _KeepsLines(argparse.HelpFormatter):
-    """Breaks texts at the width of the terminal, but those that have lines of their own."""
+    """Wraps texts at the width of the terminal, except those with their own lines."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if "\n" not in text:
@@ -529,7 +529,7 @@ class _KeepsLines(argparse.HelpFormatter):
 
 
 class _Reader:
-    """Traces what panels are of, each model and each text once."""
+    """Traces the panels' texts, each model and each text once."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._arguments = arguments
@@ -538,12 +538,12 @@ class _Reader:
 
     @property
     def about(self) -> str:
-        """The self-check of the first trace that is not good, or of the first."""
+        """The self-check of the first trace that fails it, or of the first."""
         checks = [trace.check() for trace in self._traces.values()]
         return next((check for check in checks if not check.is_good), checks[0]).sentence
 
     def draw(self, wish: PanelWish) -> "tuple[Figure, Caption]":
-        """A panel as a figure of its own, and what it is of."""
+        """A panel as a figure of its own, and its description."""
         from attnscope.figures.figure import figure
 
         arguments = argparse.Namespace(**vars(self._arguments))
@@ -589,14 +589,14 @@ class _Reader:
 
 
 def named_heads(words: str, sites: "tuple[Site, ...]") -> "tuple[HeadRef, ...]":
-    """The heads of `cross L0H0,L0H1`: those after the first are of its stack where they name none."""
+    """The heads of `cross L0H0,L0H1`: later ones are of the first one's stack if they name none."""
     first = re.split("[: ]", words.split(",")[0].strip())
     how = f'--panel "{{}} {words[len(first[0]) :].strip(": ") if len(first) > 1 else words}"'
     return labelled_heads(words, first[0] if len(first) > 1 else None, sites, how=how)
 
 
 def _titles(wishes: "tuple[PanelWish, ...]", drawn: "list[Figure]") -> tuple[str, ...]:
-    """Each panel's own title, or what tells it apart."""
+    """Each panel's own title, or a distinguishing one."""
     from attnscope.figures.figure import telling_titles
 
     told = telling_titles([made.spec for made in drawn])

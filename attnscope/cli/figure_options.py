@@ -60,7 +60,7 @@ def add_page_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def paper_of(arguments: argparse.Namespace) -> "PaperOptions":
-    """The page that was asked for, as every figure takes it."""
+    """The page asked for, as every figure takes it."""
     return {
         "size": arguments.size,
         "width_mm": arguments.width_mm,
@@ -156,7 +156,7 @@ def add_aspect_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def turn_of(arguments: argparse.Namespace) -> "Turn | None":
-    """The rotation of key labels in degrees; None: as there is room."""
+    """The rotation of key labels in degrees; None: as space allows."""
     return TURNS[arguments.turn]
 
 
@@ -200,7 +200,7 @@ def settle_page(arguments: argparse.Namespace) -> None:
 
 
 def check_colours(arguments: argparse.Namespace) -> None:
-    """Raise UserError for a colour map that there is not."""
+    """Raise UserError for an unknown colour map."""
     from attnscope.figures.colours import COLOUR_MAPS
 
     if arguments.colour_map not in COLOUR_MAPS:
@@ -264,7 +264,7 @@ LABELS = re.compile(rf"{_LABEL}(, ?{_LABEL})*")
 def build_figure(
     arguments: argparse.Namespace, model: "Model", trace: "Trace", *, head: HeadRef | None = None
 ) -> "Figure":
-    """The figure that the arguments ask for, or of `head`; raises UserError for a head that is not there."""
+    """Build the figure of the arguments, or of `head`; raises UserError for a missing head."""
     from attnscope.figures.figure import figure
     from attnscope.figures.file_names import target_of
 
@@ -328,7 +328,7 @@ def shows(arguments: argparse.Namespace) -> str:
 def _blended_as_a_whole(
     arguments: argparse.Namespace, stack: Stack, sites: tuple[Site, ...]
 ) -> tuple[HeadRef, ...]:
-    """The first head of the layer, or of the stack, that is blended whichever heads are named; else none."""
+    """First head of the layer, or of the stack, that is blended whichever heads are named; else none."""
     if arguments.head is not None or getattr(arguments, "blend", "none") == "none":
         return ()
     layer = arguments.layer
@@ -367,7 +367,7 @@ def labelled_heads(
 
 
 def _one_or_more(arguments: argparse.Namespace, heads: tuple[HeadRef, ...]) -> tuple[HeadRef, ...]:
-    """The heads, when the view can show so many; raises UserError."""
+    """The heads, if the view can show so many; raises UserError."""
     if shows(arguments) == "one head" and len(heads) != 1 and arguments.blend == "none":
         raise UserError(
             f"The view '{arguments.view}' shows one head, not {len(heads)}.",

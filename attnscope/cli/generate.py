@@ -1,4 +1,4 @@
-"""`attnscope generate`: let a model write, greedily, by drawing or with beams."""
+"""`attnscope generate`: generate text with a model: greedily, by sampling or with beams."""
 
 import argparse
 from dataclasses import asdict
@@ -59,7 +59,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write, print, and keep the trace when a file is named."""
+    """Generate, print, and keep the trace if a file is named."""
     settings = settings_from(arguments)
     settings.check()
     if arguments.out is not None and arguments.out.suffix.lower() != ".safetensors":
@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def settings_from(arguments: argparse.Namespace) -> WriteSettings:
-    """The settings that the arguments mean; raises UserError for beams and drawing at once."""
+    """Settings from the arguments; raises UserError for beams and sampling at once."""
     drawing = {name: value for name in _DRAWING if (value := getattr(arguments, name)) is not None}
     if arguments.beams is not None and drawing:
         raise UserError(

@@ -1,4 +1,4 @@
-"""`attnscope get`: the shelf of open models, and downloading one after a question."""
+"""`attnscope get`: the shelf of open models, and downloading one after confirmation."""
 
 import argparse
 import dataclasses
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _name_of(given: str) -> str:
-    """The owner/name that is meant; raises UserError for a short name that is not on the shelf."""
+    """The owner/name of a model; raises UserError for a short name that is not on the shelf."""
     name = full_name(typed_name(given))
     if "/" not in name:
         known = (short for entry in shelf_entries() for short in (entry.name.rpartition("/")[2], entry.title))
@@ -89,7 +89,7 @@ def _place(row: ShelfRow) -> dict[str, object]:
 
 
 def _tell_here(row: ShelfRow, *, is_json: bool, offer: ModelOffer | None = None) -> int:
-    """Say where the model is; `offer` where it has just come."""
+    """Say where the model is; `offer` if it has just arrived."""
     folder = folder_here(row.source)
     if is_json:
         more = {"host": offer.host, "commit": offer.commit, "licence": offer.licence} if offer else {}
@@ -115,7 +115,7 @@ def _require_consent(offer: ModelOffer) -> None:
 
 
 class _Progress:
-    """Tells of a download: on a terminal in one line that changes, else now and then."""
+    """Reports a download: on a terminal in one changing line, else now and then."""
 
     def __init__(self) -> None:
         self._is_terminal = sys.stderr.isatty()

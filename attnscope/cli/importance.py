@@ -1,4 +1,4 @@
-"""`attnscope importance`: how much each head matters to the loss."""
+"""`attnscope importance`: the importance of each head for the loss."""
 
 import argparse
 import dataclasses
@@ -93,7 +93,7 @@ def _idle_options(ranking: str) -> set[str]:
 
 
 def table_of_scores(found: Importance) -> str:
-    """The heads, most important first, with their intervals, and what the numbers count."""
+    """The heads, most important first, with their intervals and the unit."""
     from attnscope.figures.charts import score_unit
 
     lines = [f"{'head':<16}{'value':>12}{'low':>12}{'high':>12}"]

@@ -55,7 +55,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Follow one output token to the inputs, print, write."""
+    """Trace one output token back to the inputs, print, write."""
     check_text(arguments.text, "--text")
     model = open_model(arguments)
     if model.info.body:
@@ -92,14 +92,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _row_of(found: "InfluenceMap", place: int, value: float) -> tuple[str, int, str, float]:
-    """One input: of which text, where in it, its piece, what it counts."""
+    """One input: its text, its index, its piece, its share."""
     is_source = place < found.n_source
     text = "input" if not found.n_source else "source" if is_source else "target"
     return text, place if is_source else place - found.n_source, found.keys[place].piece, value
 
 
 def _follow(model: "Model", arguments: argparse.Namespace, target: str | None) -> "tuple[InfluenceMap, int]":
-    """A map of one row, and the output token whose row it is."""
+    """A map of one row, and the output token of that row."""
     from attnscope.analysis.answers import telling_position
     from attnscope.analysis.influence import check_position
     from attnscope.analysis.watched_pass import predicting_tokens
@@ -119,7 +119,7 @@ def _follow(model: "Model", arguments: argparse.Namespace, target: str | None) -
 def influence_row(
     model: "Model", method: FollowedBy, text: str, target: str | None, position: int, gates: "Gates"
 ) -> "Iterator[PartsDone | InfluenceMap]":
-    """Progress of what takes long, then the row of one output token by one method."""
+    """Yield progress of slow parts, then the row of one output token by one method."""
     import numpy as np
 
     from attnscope.analysis.influence import flow_values, relevance, rollout, trace_levels

@@ -1,4 +1,4 @@
-"""`attnscope info`: what a model is, what it weighs, what it costs, and what it reads."""
+"""`attnscope info`: a model's architecture, size, cost, and inputs."""
 
 import argparse
 import dataclasses
@@ -120,7 +120,7 @@ def start_words(model: "Model") -> str:
 
 
 def architecture(model: "Model") -> dict[str, object]:
-    """Every choice of the architecture: of config.json for our own models, else of the library's."""
+    """All choices of the architecture: from config.json for our own models, else the library's."""
     from attnscope.models import OwnNetwork
 
     if isinstance(model.network, OwnNetwork):

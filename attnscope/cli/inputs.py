@@ -53,7 +53,7 @@ def add_mask_arguments(parser: argparse.ArgumentParser) -> None:
 def mask_changes(
     arguments: argparse.Namespace, model: "Model", text: str, target: str | None, *, past_trained: bool
 ) -> "Interventions":
-    """The mask that the arguments ask for, as a change of the pass; empty when they ask for none.
+    """The mask from the arguments, as a change of the pass; empty if they ask for none.
 
     Says on standard error which tokens see nothing. Raises UserError.
     """
@@ -126,7 +126,7 @@ def _tell_blind(mask: "UseMask", pieces: list[str]) -> None:
 
 
 def _tell_ahead(mask: "UseMask") -> None:
-    """Edges to later tokens do nothing where causality stays."""
+    """Warn that edges to later tokens have no effect under causality."""
     from attnscope.records.interventions import n_ahead
 
     n = n_ahead(mask.cells) if mask.stack == "decoder" else 0
@@ -136,7 +136,7 @@ def _tell_ahead(mask: "UseMask") -> None:
 
 
 def take_recorded(arguments: argparse.Namespace, model: "Model") -> "Trace":
-    """The trace of a recording, its text put where the given one would be; raises UserError for another."""
+    """The trace of a recording, with its text in place of the argument; raises UserError for another text."""
     from attnscope.records.models import needs_model
 
     trace, (sample,) = recorded_trace(model), model.info.samples
@@ -152,7 +152,7 @@ def take_recorded(arguments: argparse.Namespace, model: "Model") -> "Trace":
 
 
 def tell_recorded_notes(model: "Model") -> None:
-    """Say on standard error what belongs to the numbers of a recording, above all sums that are not 1."""
+    """Report on standard error the notes of a recording, above all sums that are not 1."""
     trace = recorded_trace(model)
     if trace.recorded is not None:
         for note in trace.recorded.notes:
@@ -221,7 +221,7 @@ def add_input_arguments(parser: argparse.ArgumentParser, *, needs_text: bool = T
 
 
 def add_model_argument(parser: argparse.ArgumentParser, more: str = "") -> None:
-    """Add MODEL; `more` says what else it may be."""
+    """Add MODEL; `more` names further possibilities."""
     kinds = "a demo model's name, a model folder or a run folder"
     parser.add_argument("model", metavar="MODEL", help=kinds + more)
 
@@ -254,7 +254,7 @@ def add_file_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def read_file_argument(path: Path) -> str:
-    """The text of a file, up to the length that a text may have; raises LoadError."""
+    """The text of a file, up to the maximum length of a text; raises LoadError."""
     from attnscope.text.corpora import TextOfFile, read_text_file
 
     *_, found = read_text_file(path)
@@ -265,7 +265,7 @@ def read_file_argument(path: Path) -> str:
 
 
 def tell_columns(path: Path) -> None:
-    """Say on standard error when the lines of a file of pairs have more than two columns."""
+    """Report on standard error if lines of a file of pairs have more than two columns."""
     try:
         with open_outside(path, expected="a text file") as stream:
             n_columns = stream.readline(_MAX_FIRST_LINE).rstrip().count(b"\t") + 1
@@ -283,7 +283,7 @@ def add_device_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def open_model(arguments: argparse.Namespace) -> "Model":
-    """The model that the arguments name; what is odd about it is told."""
+    """Open the model of the arguments, and report anything unusual about it."""
     from attnscope.models import load
 
     model = load(arguments.model, device=arguments.device)
@@ -292,7 +292,7 @@ def open_model(arguments: argparse.Namespace) -> "Model":
 
 
 def tell_note(model: "Model") -> None:
-    """Say on standard error what is odd about a model or a recording: numbers that are none, above all."""
+    """Report on standard error anything unusual about a model or a recording, above all invalid numbers."""
     if model.info.is_recorded:
         tell_recorded_notes(model)
     elif model.info.note:
@@ -310,7 +310,7 @@ def refuse_second(model: "Model", target: str | None) -> None:
 
 
 def load_and_trace(arguments: argparse.Namespace, *, model: "Model | None" = None) -> "tuple[Model, Trace]":
-    """Load the model, unless it is there, and trace the text that the arguments name; raises UserError.
+    """Load the model, unless given, and trace the text of the arguments; raises UserError.
 
     A file of recorded attention has its own text.
     """
@@ -347,7 +347,7 @@ def load_and_trace(arguments: argparse.Namespace, *, model: "Model | None" = Non
 
 
 def check_by_word(arguments: argparse.Namespace, model: "Model") -> None:
-    """Raise UserError where words are asked of what has none."""
+    """Raise UserError if words are requested of something without words."""
     if getattr(arguments, "by_word", False) and model.info.reads not in ("text", "attention"):
         raise UserError(
             f"{model.info.name} reads a {model.info.reads}, which has no words.",
@@ -372,7 +372,7 @@ def _text_of_file(path: Path, model: "Model") -> str:
 
 
 def tell_cut(source: "Tokens", target: "Tokens | None" = None, *, can_read_on: bool = False) -> None:
-    """Say on standard error what of the texts was not read to the end, and what of them is unknown."""
+    """Report on standard error which texts were cut, and which words are unknown."""
     told = [source.cut_words] if source.cut_words else []
     unknown = [source.unknown_words] if source.unknown_words else []
     if target is not None and target.cut_words:
@@ -387,7 +387,7 @@ def tell_cut(source: "Tokens", target: "Tokens | None" = None, *, can_read_on: b
 
 
 def parse_gates(wishes: list[str], sites: tuple[Site, ...]) -> Gates:
-    """Gates from texts such as `L0H1=0` or `cross:L0H1=0.5`; raises UserError naming the wrong one."""
+    """Parse gates such as `L0H1=0` or `cross:L0H1=0.5`; raises UserError naming the wrong one."""
     gates = NO_GATES
     for wish in wishes:
         match = _GATE.fullmatch(wish)
@@ -424,7 +424,7 @@ def parse_stack(name: str | None, sites: tuple[Site, ...], *, how: str = "--stac
 
 
 def parse_heads(text: str, stack: Stack, layer: int, sites: tuple[Site, ...]) -> tuple[HeadRef, ...]:
-    """Heads of one site from `3` or `0,2,5`; raises UserError."""
+    """Parse heads of one site from `3` or `0,2,5`; raises UserError."""
     try:
         heads = tuple(HeadRef(stack=stack, layer=layer, head=int(part)) for part in text.split(","))
     except ValueError as error:
@@ -505,7 +505,7 @@ def add_figure_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def read_samples(arguments: argparse.Namespace, model: "Model") -> "tuple[list[Sample], str]":
-    """The texts and where they come from: corpus, task, the model's own task, or its sample sentences."""
+    """The texts and their source: corpus, task, the model's own task, or its sample sentences."""
     if arguments.corpus is not None and arguments.task is not None:
         raise UserError(
             "There are two sets of texts.", expected="--corpus or --task", action="Leave out one."
@@ -523,7 +523,7 @@ def read_samples(arguments: argparse.Namespace, model: "Model") -> "tuple[list[S
 
 
 def save_figure(view: str, path: Path, model: "Model", *, note: str = "", **fields: Any) -> None:
-    """Write a figure of a kind, its caption naming the model."""
+    """Save a figure, with a caption naming the model."""
     from attnscope import boot
 
     application = boot.offscreen_application()
@@ -541,7 +541,7 @@ def save_chart(chart: "Chart", path: Path, model: "Model", *, note: str) -> None
 
 
 def tell_progress(events: "Iterator[PartsDone | object]", unit: str = "") -> "Iterator[object]":
-    """The events that are no progress; that is told on standard error, in `unit`s."""
+    """The events other than progress, which is reported on standard error, in `unit`s."""
     from attnscope.records.importance import PartsDone
 
     progress = JobProgress()

@@ -1,4 +1,4 @@
-"""`attnscope lab`: list the labs, or work one out: its picture as a file, its numbers as JSON."""
+"""`attnscope lab`: list the labs, or evaluate one: its picture as a file, its numbers as JSON."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -44,7 +44,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List the labs, or work one out: tell it, write it."""
+    """List the labs, or evaluate one, print, write."""
     given = given_options(arguments)
     if arguments.name is None:
         tell_unused(given - {"json"}, "without the name of a lab")
@@ -108,7 +108,7 @@ def json_of_lab(made: "WorkedOut") -> dict[str, Any]:
 
 
 def json_of_entry(entry: "LabEntry") -> dict[str, Any]:
-    """A lab as it is listed, with what may be set in it."""
+    """A lab's entry in the list, with its settings."""
     settings = fields_of(entry.example) if isinstance(entry, Lab) else ()
     return {
         "lab": entry.name,

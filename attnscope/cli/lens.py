@@ -1,4 +1,4 @@
-"""`attnscope lens`: what each layer of a model would say if it were the last."""
+"""`attnscope lens`: the prediction of each layer of a model if it were the last."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -47,7 +47,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look through the lens, print, write."""
+    """Apply the lens, print, write."""
     check_text(arguments.text, "--text")
     from attnscope.analysis.causes import logit_lens
 
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def json_of_lens(table: "LensTable") -> dict[str, object]:
-    """The table; its lists run over levels, then positions."""
+    """The table as JSON; its lists run over levels, then positions."""
     return {
         "stack": table.stack,
         "levels": table.levels,

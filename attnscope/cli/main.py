@@ -1,4 +1,4 @@
-"""The command line: which command, and how it ends.
+"""The command line: dispatch and exit codes.
 
 Exit code 0: done. 2: something the person can mend, told in one line. 1: a fault of the program, with
 the name of its crash log. 130: stopped with Ctrl+C; a training that saved and stopped for another signal ends
@@ -71,10 +71,10 @@ _WINDOW_FLAGS = {
 
 
 class Parser(argparse.ArgumentParser):
-    """Tells a wrong argument in one line, without the terminal escapes it may hold; its help has examples."""
+    """Reports a wrong argument in one line, without terminal escapes in it; its help has examples."""
 
     def format_help(self) -> str:
-        """The help of this command, and examples of it."""
+        """The help of this command, with examples."""
         return super().format_help() + examples_text(self.prog.rpartition(" ")[2])
 
     def error(self, message: str) -> NoReturn:
@@ -89,7 +89,7 @@ def module_of(command: str) -> str:
 
 
 def add_command(commands: "argparse._SubParsersAction[Any]", name: str) -> None:
-    """Import a command's module, and have it add the command's options."""
+    """Import a command's module, and let it add its options."""
     add_parser = import_module(module_of(name)).add_parser
     if name in _IN_ONE:
         add_parser(commands, name)
@@ -98,7 +98,7 @@ def add_command(commands: "argparse._SubParsersAction[Any]", name: str) -> None:
 
 
 def build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser for these arguments: it knows the options of the commands that they name."""
+    """The parser for these arguments: with the options of the commands they name."""
     parser = Parser(
         prog="attnscope",
         description="See every attention head of a Transformer: train, prune, compare, export. "
@@ -122,7 +122,7 @@ def build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _with_open(argv: Sequence[str]) -> Sequence[str]:
-    """The arguments, with `open` before a file that stands where a command would."""
+    """The arguments, with `open` inserted before a file in place of a command."""
     is_file = bool(argv) and not argv[0].startswith("-") and Path(argv[0]).suffix and os.path.isfile(argv[0])
     return ["open", *argv] if is_file else argv
 
@@ -214,7 +214,7 @@ def _lost_device(error: BaseException) -> UserError | None:
 
 
 def _add_window_options(parser: argparse.ArgumentParser, *, is_repeated: bool = False) -> None:
-    """The options of the window; a repeated set leaves alone what the first has read."""
+    """Add the options of the window; a second set keeps values that the first has read."""
     for name, meaning in _WINDOW_FLAGS.items():
         default = argparse.SUPPRESS if is_repeated else False
         parser.add_argument(name, action="store_true", help=meaning, default=default)
@@ -435,7 +435,7 @@ def examples_text(command: str) -> str:
 
 
 def _folded(typed: str) -> str:
-    """A line to type in lines of a terminal's width, broken between its words, never within quotes."""
+    """A command line wrapped to a terminal's width, between words, never within quotes."""
     held = typed.replace(" -", "\0-") if len(typed) > _WIDTH - 2 else typed
     parts = [part for part in held.split("\0") if part]
     lines, line = [], parts[0]

@@ -1,4 +1,4 @@
-"""`attnscope measure`: what every head does, on one text or over a corpus, in numbers."""
+"""`attnscope measure`: measures of every head, on one text or over a corpus."""
 
 import argparse
 import dataclasses
@@ -43,7 +43,7 @@ _CELL = 13
 
 
 def table_of_text(measures: "Sequence[HeadMeasures]") -> str:
-    """The measures of one text, one head to a line; a dash where a measure does not apply."""
+    """The measures of one text, one head a line; a dash if a measure does not apply."""
     widths = {name: max(12, len(name) + 2) for name in COLUMNS}
     lines = [f"{'head':<16}" + "".join(f"{name:>{width}}" for name, width in widths.items())]
     for one in measures:
@@ -74,7 +74,7 @@ def _estimates(measures: "Sequence[HeadMeasures]") -> list[str]:
 def sort_measures(
     measures: "Sequence[HeadMeasures]", name: str | None, *, is_ascending: bool
 ) -> "list[HeadMeasures]":
-    """The measures of one text by one of its columns; what has no number comes last."""
+    """Sort the measures of one text by a column; missing numbers come last."""
     if name is None:
         return list(measures)
     check_column(name, COLUMNS)
@@ -96,7 +96,7 @@ def check_column(name: str, names: Sequence[str]) -> None:
 
 
 def table_of_corpus(table: "HeadTable", rows: Sequence[int], cards: "Sequence[HeadCard]") -> str:
-    """One head to a line: its measures over the corpus, and what it does."""
+    """One head a line: its measures over the corpus, and its role."""
     lines = [f"{'head':<14}" + "".join(f"{name[:_CELL]:>{_CELL + 1}}" for name in _SHOWN) + "  what it does"]
     for row in rows:
         head = table.heads[row]
@@ -226,7 +226,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_sort(arguments: argparse.Namespace) -> None:
-    """Raise UserError, before anything is measured, when no column has that name."""
+    """Raise UserError, before anything is measured, if no column has that name."""
     from attnscope.records.measures import MEASURE_NAMES
     from attnscope.viewmodels.session.head_measures import ALIGNMENT_COLUMNS
 
@@ -290,7 +290,7 @@ def _measure_corpus(arguments: argparse.Namespace) -> int:
 
 
 def _hand_over(arguments: argparse.Namespace, found: "Findings", stack: Stack | None) -> None:
-    """Write and print what a pass found."""
+    """Write and print the findings of a pass."""
     from attnscope.records.findings import csv_of_alignment
     from attnscope.records.measures import order_heads
     from attnscope.viewmodels.session.head_measures import with_alignment
@@ -345,7 +345,7 @@ def _texts(
 def _tell_sources_only(
     arguments: argparse.Namespace, texts: "Sequence[Text | Inputs]", stack: Stack | None
 ) -> None:
-    """Say that texts without second ones measure the encoder only; raises UserError for another stack."""
+    """Report that texts without targets measure the encoder only; raises UserError for another stack."""
     line = "The first line" if any("\t" in text for text in texts if isinstance(text, str)) else "Every line"
     why = f"{line} of {arguments.corpus} has no second text after a tab"
     if arguments.corpus is None:

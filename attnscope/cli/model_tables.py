@@ -57,7 +57,7 @@ _OF_PIECES = ("tie_embeddings", "transform_head", "output_bias", "has_pooler", "
 
 
 def facts(info: ModelInfo, start: str = "") -> str:
-    """The model in lines of name and value; `start` is what it goes on from."""
+    """The model in lines of name and value; `start` is the model that training started from."""
     rows = {
         "name": info.name,
         "source": info.source,
@@ -80,7 +80,7 @@ def _cells(info: ModelInfo) -> str:
 
 
 def licence_in_card(folder: Path) -> str:
-    """The paragraph on the licence in a model folder's own card; empty when there is none."""
+    """The paragraph on the licence in a model folder's own card; empty if there is none."""
     card = folder / "card.md"
     try:
         with open_outside(card, expected="a card") as stream:
@@ -106,7 +106,7 @@ _OF_EXPERTS = frozenset({"experts_per_token", "capacity_factor", "balance_weight
 
 
 def matters(name: str, choices: Mapping[str, object]) -> bool:
-    """Whether a value of the architecture is looked at beside the other choices."""
+    """Whether a value of the architecture has an effect given the other choices."""
     is_recurrent = choices.get("body") in ("rnn", "gru", "lstm")
     if name in (OF_TRANSFORMERS if is_recurrent else _OF_CELLS):
         return False
@@ -125,7 +125,7 @@ def matters(name: str, choices: Mapping[str, object]) -> bool:
 
 
 def _only_with(name: str) -> dict[str, tuple[str, ...]]:
-    """The other choices that a choice belongs to, and which of their values look at it; none for most."""
+    """The choices that a choice depends on, and the values for which it has an effect; empty for most."""
     needing = {
         other: tuple(scheme.name for scheme in schemes.values() if name in scheme.choices)
         for other, schemes in _SCHEMES.items()
@@ -134,7 +134,7 @@ def _only_with(name: str) -> dict[str, tuple[str, ...]]:
 
 
 def formulas(choices: Mapping[str, object]) -> dict[str, dict[str, str]]:
-    """The formula and the source of what a model of ours is made of, by key; of what is looked at in it."""
+    """Formula and source of each part of one of our models, by key, if it has an effect."""
     found = {
         key: schemes[str(choices[key])]
         for key, schemes in _SCHEMES.items()
@@ -151,7 +151,7 @@ def formulas_table(choices: Mapping[str, object]) -> str:
 
 
 def cost_text(cost: "Cost", formula: str, *, max_tokens: int = 0) -> str:
-    """The operations on paper, with the formula; a note when it is more than the model reads."""
+    """The operations on paper, with the formula; a note if they exceed the model's limit."""
     is_more = 0 < max_tokens < cost.n_tokens
     note = f"{cost.n_tokens:,} tokens are more than the {max_tokens:,} that the model was made for"
     title = f"operations on paper, {cost.n_tokens:,} tokens" + ("" if cost.is_whole else " (not all of them)")
@@ -166,7 +166,7 @@ def cost_text(cost: "Cost", formula: str, *, max_tokens: int = 0) -> str:
 
 
 def sites_table(sites: tuple[Site, ...]) -> str:
-    """Every site with its heads; layers of a stack that are alike share a line."""
+    """Every site with its heads; equal layers of a stack share a line."""
     if not sites:
         return "sites\n  none: the model has no head"
     rows: list[tuple[str, str]] = []
@@ -201,7 +201,7 @@ def table(title: str, rows: tuple[tuple[str, str], ...]) -> str:
 
 
 def preset_row(name: str) -> "PresetRow | None":
-    """The preset that a word means; None for no preset's name, and for a file or folder of that name."""
+    """The preset of that name; None if there is none, or a file or folder has that name."""
     from attnscope.nn import PRESETS
 
     if name not in PRESETS or Path(name).exists():
@@ -220,7 +220,7 @@ def recipe_of(name: str) -> str:
 
 
 def tell_preset(row: "PresetRow", arguments: argparse.Namespace) -> int:
-    """Print the configuration of a preset and what it costs on paper; nothing is allocated."""
+    """Print the configuration of a preset and its cost on paper; nothing is allocated."""
     from attnscope.models import own_cost
     from attnscope.models.cost import FORMULA
     from attnscope.nn import PRESETS, count_parameters
@@ -266,7 +266,7 @@ def tell_preset(row: "PresetRow", arguments: argparse.Namespace) -> int:
 
 
 def tell_plan(recipe: "Recipe", *, out: str = "", device: str = "auto", is_json: bool = False) -> int:
-    """Print the plan; gives 0 when it fits and 2 when it does not."""
+    """Print the plan; returns 0 if it fits and 2 if it does not."""
     from attnscope.nn.machine import choose_device
     from attnscope.settings import known_run_folders
     from attnscope.training.paper import plan_recipe

@@ -1,4 +1,4 @@
-"""`attnscope models`: the models that come with the program, and what each is for."""
+"""`attnscope models`: the bundled models, and what each is for."""
 
 import argparse
 import re
@@ -17,7 +17,7 @@ _SENTENCE_END = re.compile(r"(?<!et al)\. +(?=[A-Z])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRow:
-    """One model: what one sees in it, texts to try, bytes of its weights, what it `lacks` to be opened.
+    """One model: what it shows, texts to try, bytes of its weights, and what it `lacks` to be opened.
 
     `kind` is `model`, or `run` for the last model of a recipe that was trained in advance.
     """
@@ -41,7 +41,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List them: the models, then those of the runs that are kept."""
+    """List the models, then those of runs that were kept."""
     rows = [*_models(), *_runs()]
     if arguments.json:
         say_json([asdict(row) for row in rows])
@@ -76,5 +76,5 @@ def _runs() -> Iterator[ModelRow]:
 
 
 def _weights_in(folder: Path) -> int:
-    """The bytes of the largest file of weights there, which is the last model's."""
+    """Bytes of the largest weights file there, which is the last model's."""
     return max((path.stat().st_size for path in folder.rglob("*.safetensors")), default=0)

@@ -1,4 +1,4 @@
-"""`attnscope patch`: patch pieces of one text's run into that of another, and see how much comes back."""
+"""`attnscope patch`: patch pieces of one text's run into another's, and measure how much is restored."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -108,7 +108,7 @@ def table_of_patches(found: "PatchMap") -> str:
 
 
 def csv_of_patches(found: "PatchMap") -> str:
-    """One line for each cell that there is."""
+    """One line for each cell."""
     header = ("stack", "layer", "head" if found.kind == "head" else "position", "token", "share")
     return csv_text(header, _csv_rows(found))
 

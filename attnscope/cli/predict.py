@@ -1,4 +1,6 @@
-"""`attnscope predict`: what a model says of a text, with changed heads before and after; and how well."""
+"""`attnscope predict`: a model's prediction for a text, before and after changes to heads; and its
+quality.
+"""
 
 import argparse
 import dataclasses
@@ -53,7 +55,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read the text once, or twice where heads are changed, and print."""
+    """Read the text once, or twice if heads are changed, and print."""
     if (arguments.text is None) == (arguments.file is None):
         raise UserError(
             "There is no text." if arguments.text is None else "There are two texts.",
@@ -127,7 +129,7 @@ def _tell_file(arguments: argparse.Namespace) -> int:
 
 
 def prediction_lines(comparison: "Comparison", *, is_changed: bool) -> list[str]:
-    """Each place with the best of both sides, the most probable on either side first."""
+    """Each position with the best of both sides, the most probable on either side first."""
     from attnscope.viewmodels.compare.difference import (
         candidate_rows,
         certainty_text,
@@ -160,7 +162,7 @@ def prediction_lines(comparison: "Comparison", *, is_changed: bool) -> list[str]
 
 
 def _told(probability: float | None, below: float | None) -> str:
-    """A probability, or what it is below where it is not among the best."""
+    """A probability, or its upper bound if it is not among the best."""
     from attnscope.counting import below_text, probability_text
 
     if probability is not None:

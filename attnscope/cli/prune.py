@@ -1,4 +1,4 @@
-"""`attnscope prune`: a smaller model without some heads, proved to say the same, and saved.
+"""`attnscope prune`: a smaller model without some heads, checked to give the same output, and saved.
 
 `attnscope convert`: a model of ours in the format of transformers, its logits compared, and saved.
 """
@@ -88,7 +88,7 @@ def _add_prune(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Remove, prove, measure, save, report."""
+    """Remove heads, check, measure, save, report."""
     from attnscope.models.pruning import prune, shapes_of
 
     _refuse_taken(arguments.out)
@@ -113,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _wanted_gates(arguments: argparse.Namespace, model: "Model") -> Gates:
-    """The gates that were asked for, and those of heads that the model's training closed."""
+    """The gates asked for, and those of heads that the model's training closed."""
     if arguments.gates:
         given = _read_gates(arguments.gates, model.sites)
     elif arguments.heads is not None:
@@ -130,7 +130,7 @@ def _wanted_gates(arguments: argparse.Namespace, model: "Model") -> Gates:
 
 
 def _refuse_taken(out: Path) -> None:
-    """Raise UserError before any work when a new model would take the place of something."""
+    """Raise UserError before any work if a new model would replace something."""
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UserError(
             f"{out} already exists.",
@@ -140,7 +140,7 @@ def _refuse_taken(out: Path) -> None:
 
 
 def parse_head_list(text: str, sites: tuple[Site, ...]) -> tuple[HeadRef, ...]:
-    """Heads from `encoder L0H1 L0H2 cross L2H3`; raises UserError naming the word that is wrong."""
+    """Parse heads such as `encoder L0H1 L0H2 cross L2H3`; raises UserError naming the wrong word."""
     stack: Stack | None = None
     heads: list[HeadRef] = []
     for word in filter(None, re.split(r"[\s,:;]+", text)):

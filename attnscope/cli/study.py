@@ -1,4 +1,4 @@
-"""`attnscope study`: make a published result again, with what was published beside what came out."""
+"""`attnscope study`: reproduce a published result, with the published numbers beside ours."""
 
 import argparse
 import time
@@ -45,7 +45,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List the studies, or make one: write its files, print the comparison."""
+    """List the studies, or run one: write its files, print the comparison."""
     if arguments.name is None:
         return _list(is_json=arguments.json)
     card = find_card(arguments.name)

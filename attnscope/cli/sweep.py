@@ -1,4 +1,4 @@
-"""`attnscope train --sweep`: the same recipe many times over, and which of the runs was best."""
+"""`attnscope train --sweep`: the same recipe with several settings, and the best of the runs."""
 
 import argparse
 import dataclasses
@@ -48,7 +48,7 @@ _TOLD = (
 
 
 def table_of_runs(runs: "Sequence[RunSummary]") -> str:
-    """One line for each run, the lowest held-out loss first, and what losses are in."""
+    """One line for each run, the lowest held-out loss first, and the unit of losses."""
     ranked = sorted(runs, key=lambda run: (not math.isfinite(run.best_loss), run.best_loss, run.name))
     rows = [_HEADINGS, *map(_cells, ranked)]
     table = in_columns(rows, left=(0, len(_HEADINGS) - 1))
@@ -56,7 +56,7 @@ def table_of_runs(runs: "Sequence[RunSummary]") -> str:
 
 
 def values_of_runs(runs: "Sequence[RunSummary]") -> list[dict[str, object]]:
-    """Every run without its curves and its recipe."""
+    """All runs without their curves and recipes."""
     return [
         {
             **{name: getattr(run, name) for name in _TOLD},
@@ -112,7 +112,7 @@ def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_sweep(arguments: argparse.Namespace, overrides: Mapping[str, str]) -> int:
-    """Train every combination; what an earlier call has finished is not done again."""
+    """Train every combination; runs finished by an earlier call are skipped."""
     from attnscope.records.runs import parse_axes, sweep_runs
 
     runs = sweep_runs(parse_axes(arguments.sweep, arguments.seeds))
@@ -128,7 +128,7 @@ def run_sweep(arguments: argparse.Namespace, overrides: Mapping[str, str]) -> in
 
 
 class _Sweep:
-    """The runs of one sweep, some at a time, and what is told about them."""
+    """The runs of one sweep, some at a time, and the reports about them."""
 
     def __init__(
         self, arguments: argparse.Namespace, overrides: Mapping[str, str], runs: Sequence["SweepRun"]
@@ -143,7 +143,7 @@ class _Sweep:
         self._children: set[subprocess.Popen[str]] = set()
 
     def train(self, runs: Sequence["SweepRun"], until: int | None = None) -> bool:
-        """Train runs to their end, or to a step; False when Ctrl+C ended it."""
+        """Train runs to their end, or to a step; False if Ctrl+C ended it."""
         done = {summary.folder: summary for summary in self._summaries()}
         waiting = [run for run in runs if self._is_due(run, until, done)]
         if len(waiting) < len(runs):
@@ -158,7 +158,7 @@ class _Sweep:
         return not self._is_stopping
 
     def stop(self) -> None:
-        """Let what is in training save, then end; may be called on any thread."""
+        """Let runs in training save, then end; may be called on any thread."""
         self._is_stopping = True
         say_error("attnscope: saving the runs in training, then stopping.")
         for own in tuple(self._own):
@@ -167,7 +167,7 @@ class _Sweep:
             _close_input(child)
 
     def best(self, runs: Sequence["SweepRun"]) -> tuple["SweepRun", ...]:
-        """The runs that are worth going on with, told."""
+        """The runs worth continuing, reported."""
         from attnscope.records.runs import best_at, look_at
 
         after = self._arguments.after
@@ -183,7 +183,7 @@ class _Sweep:
         return tuple(kept)
 
     def tell_end(self, is_whole: bool) -> int:
-        """The table of all runs, or JSON; gives the exit code."""
+        """Print the table of all runs, or JSON; returns the exit code."""
         from attnscope.records.runs import seed_spreads
 
         summaries = self._summaries()
@@ -208,7 +208,7 @@ class _Sweep:
     # -- one run --------------------------------------------------------------------------------
 
     def _is_due(self, run: "SweepRun", until: int | None, known: "Mapping[str, RunSummary]") -> bool:
-        """Whether the run has steps left to make: not when it is there, or has diverged before."""
+        """Whether the run has steps left: not if it is complete, or has diverged before."""
         goal = until or self._recipes[run.name].training.n_steps
         done = known.get(str(self._out / run.name))
         return done is None or (done.step < goal and done.end != "diverged")
@@ -246,7 +246,7 @@ class _Sweep:
             raise UserError(note)
 
     def _train_apart(self, run: "SweepRun", until: int | None) -> None:
-        """Train in a process of its own, which has its share of the processor cores."""
+        """Train in a separate process, with its share of the processor cores."""
         words = [
             *own_command(),
             "train",
@@ -322,7 +322,7 @@ class _Sweep:
 
 
 def _close_input(child: "subprocess.Popen[str]") -> None:
-    """Have a run of its own process saved and ended."""
+    """Have a run in a separate process saved and ended."""
     if child.stdin is not None:
         child.stdin.close()
 
@@ -330,7 +330,7 @@ def _close_input(child: "subprocess.Popen[str]") -> None:
 def _checked_recipes(
     arguments: argparse.Namespace, overrides: Mapping[str, str], runs: Sequence["SweepRun"]
 ) -> dict[str, "Recipe"]:
-    """Every recipe, read before the first run begins; raises UserError naming the run it belongs to."""
+    """Every recipe, read before the first run begins; raises UserError naming its run."""
     from attnscope.cli.model_tables import recipe_of
     from attnscope.training import read_recipe
 

@@ -1,4 +1,4 @@
-"""Writing to a terminal: names and texts from files cannot move its cursor or change its colours.
+"""Writing to a terminal: names and texts from files cannot move the cursor or change colours.
 
 Ctrl+C on the command line, never inside an import; stopping a training by a signal or a closed input.
 """
@@ -36,7 +36,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`printable` text with its line breaks and runs of blanks made single blanks."""
+    """`printable` text with line breaks and runs of spaces replaced by single spaces."""
     return printable(" ".join(text.split()))
 
 
@@ -58,19 +58,19 @@ def say(text: str = "") -> None:
 
 
 def flush_said() -> int:
-    """Write out what argparse has printed by itself, and give 0; raises as `say` does."""
+    """Flush argparse's own output, and return 0; raises as `say` does."""
     _write(sys.stdout, "", end="")
     return 0
 
 
 def say_saved(path: Path, words: str) -> None:
-    """Tell of a file that was written: on standard error where standard output is that file."""
+    """Report a written file: on standard error if standard output is that file."""
     size = f"{path.stat().st_size:,} bytes, " if path.is_file() else ""
     (say_error if is_own_output(path) else say)(f"{path}: {size}{words}")
 
 
 def save_finished(arguments: Namespace, save: Callable[..., object], *given: object, **named: object) -> bool:
-    """Save what a command has worked out; False where the disk refuses.
+    """Save a command's result; False if the disk refuses.
 
     What is printed is then printed all the same, and `attnscope.cli.main` tells the reason after it.
     """
@@ -88,7 +88,7 @@ def say_error(text: str) -> None:
 
 
 def say_progress(text: str) -> None:
-    """Show how far a job is on standard error: on a terminal in one line that an empty text takes away."""
+    """Show progress on standard error: on a terminal in one line, which an empty text clears."""
     if sys.stderr.isatty():
         draw_over(one_line(text))
     elif text:
@@ -100,7 +100,7 @@ _USUAL_COLUMNS = 80
 
 
 class JobProgress:
-    """How far a job is, on standard error: a line for each new tenth of each of its parts.
+    """Progress on standard error: a line for each new tenth of each of its parts.
 
     A part that is done with its first step tells nothing. On a terminal no line stays; elsewhere, in a log,
     the first ten seconds tell nothing.
@@ -111,7 +111,7 @@ class JobProgress:
         self._told: tuple[str, int] = ("", 0)
 
     def tell(self, about: str, n_done: int, n_total: int, unit: str = "") -> None:
-        """Tell it, unless that tenth has been told."""
+        """Report it, unless that tenth has been reported."""
         part = (about.split(":")[0].split(",")[0], 10 * n_done // max(1, n_total))
         is_at_once = n_done >= n_total and part[0] != self._told[0]
         is_awaited = sys.stderr.isatty() or time.monotonic() - self._begun_s > PATIENCE_S
@@ -120,13 +120,13 @@ class JobProgress:
         self._told = part
 
     def end(self) -> None:
-        """Take the last line away."""
+        """Clear the last line."""
         say_progress("")
 
 
 def draw_over(text: str) -> None:
-    """Write over the line of a terminal on standard error: no more than fits, and nothing but blanks and
-    returns, which every terminal knows.
+    """Write over the line of a terminal on standard error: no more than fits, using only spaces and returns,
+    which every terminal supports.
     """
     try:
         room = (os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_COLUMNS) - 1
@@ -136,7 +136,7 @@ def draw_over(text: str) -> None:
 
 
 def say_json(value: object) -> None:
-    """Print `value` as JSON in ASCII, numbers that are not finite as null."""
+    """Print `value` as JSON in ASCII, with null for numbers that are not finite."""
     _write(sys.stdout, json_text(value))
 
 
@@ -152,7 +152,7 @@ def _escape(character: str) -> str:
 
 
 def _write(stream: TextIO, text: str, end: str = "\n") -> None:
-    """Print, replacing what the terminal's encoding lacks.
+    """Print, replacing characters that the terminal's encoding lacks.
 
     A signal's handler may call it in the middle of another write, in which the stream takes nothing: then its
     words go past the stream. Raises UserError where standard output takes no more, but for a reader that has
@@ -191,7 +191,7 @@ _WAIT_S = 0.05
 
 
 class Interrupts:
-    """While it lasts, Ctrl+C raises KeyboardInterrupt between imports.
+    """In the block, Ctrl+C raises KeyboardInterrupt between imports.
 
     In the imports that a command begins with there is nothing to save: the process ends at once. In a later
     one the interrupt waits until it is done.
@@ -223,7 +223,7 @@ class Interrupts:
 
 
 def is_importing(frame: FrameType | None) -> bool:
-    """Whether an import is under way in this frame or in one that called it."""
+    """Whether an import is running in this frame or one of its callers."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
@@ -232,7 +232,7 @@ def is_importing(frame: FrameType | None) -> bool:
 
 
 def has_engine() -> bool:
-    """Whether torch is there, without which nothing can have been computed."""
+    """Whether torch is loaded; without it nothing can have been computed."""
     spec = getattr(sys.modules.get(_ENGINE), "__spec__", None)
     return spec is not None and not getattr(spec, "_initializing", False)
 
@@ -244,7 +244,7 @@ _OF_SIGNALS, _PIPE = 128, 13
 
 
 class TrainingSignals:
-    """While it lasts, Ctrl+C, SIGTERM and the end of the terminal call `stop` with the signal's number.
+    """In the block, Ctrl+C, SIGTERM and the end of the terminal call `stop` with the signal's number.
 
     Where `may_leave` a second Ctrl+C raises KeyboardInterrupt. A hang-up that is ignored from outside, as
     with nohup, stays ignored. Whoever finds that nobody reads what is told calls `reader_gone`.
@@ -257,11 +257,11 @@ class TrainingSignals:
 
     @property
     def exit_code(self) -> int:
-        """Of a command that was stopped and not done."""
+        """Exit code of a command that was stopped before it was done."""
         return _OF_SIGNALS + [*self._heard, signal.SIGINT][0]
 
     def reader_gone(self) -> None:
-        """Stop, and tell nothing more."""
+        """Stop, and print nothing more."""
         boot.forget_output(has_errors=True)
         self._on_signal(getattr(signal, "SIGPIPE", _PIPE), None)
 
@@ -288,7 +288,7 @@ class TrainingSignals:
 
 
 def add_stop_argument(parser: ArgumentParser) -> None:
-    """The option that a starter gives."""
+    """Add the option that a starting program gives."""
     parser.add_argument(
         STOP_AT_EOF,
         action="store_true",
@@ -297,7 +297,7 @@ def add_stop_argument(parser: ArgumentParser) -> None:
 
 
 def at_end_of_input(stop: Callable[[], None]) -> None:
-    """Call `stop` once, on a thread of its own, when standard input ends; what comes in before is dropped.
+    """Call `stop` once, on a thread of its own, when standard input ends; earlier input is dropped.
 
     It is never called where there is no standard input. The thread does not keep the process from ending.
     """

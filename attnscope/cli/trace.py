@@ -1,4 +1,4 @@
-"""`attnscope trace`: write what every head needs of one text to a file."""
+"""`attnscope trace`: write the attention of every head on one text to a file."""
 
 import argparse
 import io

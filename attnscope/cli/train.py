@@ -71,7 +71,7 @@ def add_resume_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def take_resumed(arguments: argparse.Namespace, overrides: dict[str, str]) -> None:
-    """Write what --resume means into RECIPE, --out and the overrides; raises UserError for what clashes."""
+    """Resolve --resume into RECIPE, --out and the overrides; raises UserError for conflicts."""
     if not arguments.resume:
         _take_new(arguments, overrides)
         return
@@ -92,7 +92,7 @@ def take_resumed(arguments: argparse.Namespace, overrides: dict[str, str]) -> No
 
 
 def resumed_words(arguments: argparse.Namespace) -> list[str]:
-    """The words that say so on a command line; none for a run that is not resumed."""
+    """Command-line words for resuming; none for a run that is not resumed."""
     if not arguments.resume:
         return []
     steps = [] if arguments.steps is None else ["--steps", str(arguments.steps)]
@@ -100,7 +100,7 @@ def resumed_words(arguments: argparse.Namespace) -> list[str]:
 
 
 def _take_new(arguments: argparse.Namespace, overrides: dict[str, str]) -> None:
-    """Write a new run's length into the overrides; raises UserError without a recipe or with two lengths."""
+    """Put a new run's length into the overrides; raises UserError without a recipe or with two lengths."""
     if arguments.steps is not None:
         if _LENGTH in overrides:
             raise UserError(
@@ -179,7 +179,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Train, telling the progress; a signal once saves and stops. torchrun may start several."""
+    """Train, reporting progress; a signal saves once and stops. torchrun may start several."""
     from attnscope.cli.model_tables import recipe_of
     from attnscope.nn.machine import choose_device
     from attnscope.training import read_recipe
@@ -302,7 +302,7 @@ def _stop(training: "TrainingRun", ranks: "Ranks", number: int) -> None:
 
 
 def _wait(training: "TrainingRun", seconds: float) -> None:
-    """Wait before the finished model is tried to be saved again, but no longer than nobody stops it."""
+    """Wait before trying again to save the finished model, unless stopped."""
     say_error(f"attnscope: the finished model is in memory only; the next attempt is in {seconds:.0f} s.")
     until = time.monotonic() + seconds
     while not training.is_stop_wanted and time.monotonic() < until:
@@ -316,14 +316,14 @@ def _teller(arguments: argparse.Namespace, ranks: "Ranks") -> "_JsonTeller | _Ba
 
 
 class _Silence:
-    """Of several processes one tells."""
+    """Reports nothing: of several processes only one does."""
 
     def tell(self, event: TrainingEvent) -> None:
         """Say nothing."""
 
 
 class _JsonTeller:
-    """Each event as one line of JSON, named by `event`, for machines."""
+    """Reports each event as one line of JSON, named by `event`, for machines."""
 
     def tell(self, event: TrainingEvent) -> None:
         """Print it."""
@@ -339,7 +339,7 @@ _NEXT = {
 
 
 class _BarTeller:
-    """A progress bar on a terminal; elsewhere a line for each look at held-out data."""
+    """A progress bar on a terminal; elsewhere a line for each evaluation on held-out data."""
 
     def __init__(self, until: int | None = None) -> None:
         self._n_steps, self._until = 1, until
@@ -394,7 +394,7 @@ class _BarTeller:
         draw_over(self.bar(step, now - self._started_at))
 
     def bar(self, step: Step, elapsed_s: float) -> str:
-        """The bar as one line: how far, the loss, the speed, and how long it will take still."""
+        """The bar as one line: progress, loss, speed, and time left."""
         filled = round(_BAR_WIDTH * step.step / self._n_steps)
         last = min(self._n_steps, self._until or self._n_steps)
         left_s = elapsed_s / max(1, step.step - self._first_step) * max(0, last - step.step)

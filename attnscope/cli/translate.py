@@ -1,4 +1,4 @@
-"""`attnscope translate`: a text, or a file of lines many at a time, scored against references."""
+"""`attnscope translate`: translate a text, or a file of lines in batches, scored against references."""
 
 import argparse
 import dataclasses
@@ -136,7 +136,7 @@ class _Found:
 
 
 def _hand_over(found: _Found, arguments: argparse.Namespace) -> None:
-    """Write what was translated, also where the rest or the score came to nothing."""
+    """Write the translations, even if the rest or the score failed."""
     if 0 < len(found.lines) < found.n_texts:
         say_error(f"attnscope: the first {len(found.lines)} of {found.n_texts} lines were translated.")
     if arguments.out is not None and found.lines:
@@ -172,12 +172,12 @@ def _read(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 
 def _lines_of(text: str) -> list[str]:
-    """The lines of a text, ended as those of a file are."""
+    """The lines of a text, ended like those of a file."""
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
 def _held_out(sources: list[str], lines: list[str], share: float) -> tuple[list[str], list[str]]:
-    """The texts that training never saw, with their references where there are any; see `split_pairs`."""
+    """The texts unseen in training, with their references if there are any; see `split_pairs`."""
     from attnscope.text.corpora import is_kept_out
 
     texts = [source.strip() for source in sources]
@@ -192,7 +192,7 @@ def _held_out(sources: list[str], lines: list[str], share: float) -> tuple[list[
 
 
 def read_parallel_files(path: Path, reference: Path | None) -> tuple[list[str], list[str]]:
-    """Sources and references line by line, no references when no file holds any.
+    """Sources and references line by line; no references if no file holds any.
 
     An empty line stays one, so that lines of both files and of the translations belong together. Raises
     LoadError or UserError.
@@ -224,7 +224,7 @@ def read_parallel_files(path: Path, reference: Path | None) -> tuple[list[str], 
 
 
 def sources_of(columns: list[list[str]], where: str) -> tuple[list[str], list[str]]:
-    """Sources and references of lines cut at their tabs; raises UserError where only some have one."""
+    """Sources and references of lines split at their tabs; raises UserError if only some have one."""
     sources = [line[0] for line in columns]
     n_texts = sum(bool(source.strip()) for source in sources)
     n_both = sum(len(line) > 1 for line in columns)
@@ -243,7 +243,7 @@ def score_sentence(score: "BleuScore") -> str:
 
 
 def length_sentence(score: "BleuScore") -> str:
-    """The score of a part in short; what all parts share stands in that of the whole."""
+    """The score of a part in short; what all parts share is stated with the whole."""
     from attnscope.records.measures import Estimate
 
     told = Estimate(value=score.value, low=score.low, high=score.high, n=score.n_texts)
@@ -277,7 +277,7 @@ def _translate(
 
 
 def _tell_unknown(model: "Model", texts: list[str]) -> None:
-    """Say how many texts hold words that the model has no token for, or are too long for it."""
+    """Report how many texts hold unknown words, or are too long for the model."""
     n_texts = n_tokens = n_copyable = n_long = 0
     for text in texts:
         source = model.encode(text).source

@@ -1,4 +1,4 @@
-"""`attnscope weights`: what a head's weights say without any text."""
+"""`attnscope weights`: a head's weights without any text."""
 
 import argparse
 from dataclasses import replace
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _cut(found: "HeadWeightsFound", top: int) -> "HeadWeightsFound":
-    """The pairs that were asked for, of the more that were read so that enough of them are text."""
+    """The pairs asked for, of the more that were read so that enough of them are text."""
     parts = []
     for part in found.parts:
         circuit = part.circuit
@@ -97,7 +97,7 @@ def _write(arguments: argparse.Namespace, model: "Model", found: "HeadWeightsFou
 
 
 def _lines(part: "WeightPart", head: HeadRef, top: int) -> list[str]:
-    """One product as a table, in the words of the window."""
+    """One product as a table, in the window's words."""
     from attnscope.viewmodels.heads.tabs import KIND_NAMES, KIND_TIPS, readable_first, sameness_words
 
     title = f"{part.kind.upper()} of {head.stack} {head.label}"

@@ -16,7 +16,7 @@ _SLACK = 1.02
 
 
 def attribution_cells(found: Attribution) -> CellMap:
-    """Layers down; heads, feed-forward and the rest (embeddings, biases) across: together the difference.
+    """Layers down; heads, feed-forward and the rest (embeddings, biases) across: their sum is the difference.
 
     Embeddings stand in a row before the layers, what is added after them in a row behind.
     """
@@ -49,7 +49,7 @@ def attribution_cells(found: Attribution) -> CellMap:
 
 
 def _row_of(part: Contribution, own: Stack) -> str:
-    """The row of a part; biases of a layer stand with the stack that reads its own text."""
+    """The row of a part; biases of a layer belong to the stack that reads its own text."""
     if part.layer < 0:
         return "embedding" if part.kind == "embedding" or part.label.startswith("embedding") else "output"
     return f"{part.stack if part.head is not None else own} {part.layer}"
@@ -145,7 +145,7 @@ def _apart(weights: NDArray[np.float64], picture: Picture, form: str) -> str:
 
 
 def _round_limit(largest: float) -> float:
-    """The next of 0.1, 0.2, 0.5, 1, 2, 5, …, or the one just passed: maps of like sizes have one scale."""
+    """The next of 0.1, 0.2, 0.5, 1, 2, 5, …, or the one just passed: maps of similar size share a scale."""
     if largest <= 0.1:
         return 0.1
     power = 10.0 ** math.floor(math.log10(largest))

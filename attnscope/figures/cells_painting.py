@@ -1,4 +1,4 @@
-"""A small map of cells with its title, its names and a legend; one painter for screen and file."""
+"""A small map of cells with its title, its names and a legend; the same painter for screen and file."""
 
 from dataclasses import dataclass
 
@@ -46,7 +46,7 @@ class CellLayout:
         return QRectF(self.cells.left() + j * width, self.cells.top() + i * height, width, height)
 
     def at(self, place: QPointF) -> tuple[int, int] | None:
-        """Row and column under a place, None outside."""
+        """Row and column at a position, None outside."""
         if not self.cells.contains(place):
             return None
         i = int((place.y() - self.cells.top()) / self.cells.height() * self.n_rows)
@@ -55,7 +55,7 @@ class CellLayout:
 
 
 def layout_cells(rect: QRectF, shown: CellMap) -> CellLayout:
-    """Square cells as large as fit, in the middle under the title; long maps are as wide as `rect`.
+    """Layout of square cells as large as fit, centred under the title; long maps are as wide as `rect`.
 
     Over a picture there are no names: what lies where can be seen.
     """
@@ -131,7 +131,7 @@ def codes_of(shown: CellMap) -> Codes:
 def _over_picture(
     shown: CellMap, backdrop: NDArray[np.uint8], words: NDArray[np.uint32], size_px: tuple[int, int]
 ) -> NDArray[np.uint32]:
-    """Colour words of the cells over their picture; of signed numbers the smaller are the fainter."""
+    """Colours of the cells over their picture; of signed numbers, the smaller the fainter."""
     colours = np.stack([words >> 16 & 255, words >> 8 & 255, words & 255], axis=-1).astype(np.uint8)
     shares = np.where(np.isnan(shown.values), 0.0, COLOUR_SHARE)
     if shown.kind == "signed":
@@ -202,7 +202,7 @@ def _paint_names(
 
 
 def _thinned(n: int, length: float, each: float) -> range:
-    """Every cell's name where there is room, else those of every 2nd, 5th, 10th, …."""
+    """Names of all cells if there is room, else of every 2nd, 5th, 10th, …."""
     for step in (1, 2, 4, 5, 8, 10, 16, 20, 32, 50):
         if length / n * step >= each:
             return range(0, n, step)

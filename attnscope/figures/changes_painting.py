@@ -1,4 +1,4 @@
-"""Every head of a comparison small: its difference, and a stripe whose colour is its mean |Δ|."""
+"""Thumbnails of a comparison: each head's difference, and a stripe coloured by its mean |Δ|."""
 
 import math
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _LEAST_TOP = 1e-5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedHead:
-    """One head: where it is in its grid, and its numbers."""
+    """One head: its place in the grid, and its numbers."""
 
     head: HeadRef
     grid: DifferenceGrid
@@ -71,7 +71,7 @@ class ChangesLayout:
 
     @property
     def pitch(self) -> tuple[float, float]:
-        """From one thumbnail to the next, across and down."""
+        """Distance from one thumbnail to the next, across and down."""
         wide = _longest_px(self.rows) if self.is_mixed and self.label_px else 0.0
         gap = _GAP_PX if self.label_px else _TIGHT_GAP_PX
         return max(self.width, wide) + gap, self.height + self.label_px + STRIPE_PX + gap
@@ -85,11 +85,11 @@ class ChangesLayout:
         return QRectF(left, top, max(1, round(self.width)), max(1, round(self.height)))
 
     def places(self) -> list[tuple[int, int]]:
-        """Every (row, column) there is."""
+        """Every (row, column) in use."""
         return [(r, c) for r, row in enumerate(self.rows) for c in range(len(row))]
 
     def hit(self, position: QPointF) -> ChangedHead | None:
-        """The head under a position, its label and stripe included."""
+        """The head at a position, its label and stripe included."""
         for row, column in self.places():
             box = self.box(row, column).adjusted(0, -self.label_px, 0, STRIPE_PX + 2)
             if box.contains(position):
@@ -114,7 +114,7 @@ def by_change(heads: tuple[ChangedHead, ...]) -> tuple[ChangedHead, ...]:
 
 
 def changes_layout(rect: QRectF, grids: tuple[DifferenceGrid, ...], *, is_sorted: bool) -> ChangesLayout:
-    """Sites as rows, or the most changed heads first in as many columns as give the largest maps."""
+    """Sites as rows, or the most changed heads first in the number of columns that gives the largest maps."""
     heads = changed_heads(grids)
     is_mixed = len({head.head.stack for head in heads}) > 1
     inner = rect.adjusted(_MARGIN_PX, _MARGIN_PX, -_MARGIN_PX, -_MARGIN_PX)
@@ -148,7 +148,7 @@ def _many_layers(
     *,
     is_mixed: bool,
 ) -> ChangesLayout:
-    """At most `n` layers of a stack in a row, a gap between them, the first and the last beside them."""
+    """At most `n` layers of a stack in a row, with a gap between them, the first and the last beside them."""
     starts = [
         k for k, grid in enumerate(grids) if not k or grid.heads[0].stack != grids[k - 1].heads[0].stack
     ]
@@ -218,7 +218,7 @@ def paint_changes(
 
 
 def top_mean(grids: tuple[DifferenceGrid, ...]) -> float:
-    """The largest mean |Δ| of the heads shown: what the end of the stripes' colours stands for."""
+    """The largest mean |Δ| of the heads shown: the end of the stripes' colours."""
     means = [h.mean_abs for h in changed_heads(grids) if not np.isnan(h.mean_abs)]
     top = max(means, default=0.0)
     return max(top, _LEAST_TOP) if top > 0 else top
@@ -276,7 +276,7 @@ def _laid_out(
 
 
 def _label(head: HeadRef, *, is_mixed: bool) -> str:
-    """A head's name, with the first letter of its stack where several are shown."""
+    """A head's name, with the first letter of its stack if several are shown."""
     return f"{head.stack[0].upper()} {head.label}" if is_mixed else head.label
 
 
@@ -290,7 +290,7 @@ def _site_name(grid: DifferenceGrid, *, is_mixed: bool) -> str:
 
 
 def _image(changed: ChangedHead, box: QRectF, end: float, palette: Palette, cache: ImageCache) -> QImage:
-    """The thumbnail, pooled to its pixels where it has more cells than those."""
+    """The thumbnail, pooled to its pixels if it has more cells."""
     peak = float(changed.grid.peaks[changed.index])
     key = (id(changed.grid), changed.index, box.width(), box.height(), end, palette)
     found = cache.image(changed.head, key)

@@ -23,8 +23,8 @@ MAX_TICKS = 12
 
 
 def nice_ticks(low: float, high: float, n_wanted: int, *, is_counted: bool = False) -> tuple[float, ...]:
-    """Round numbers within low…high, about `n_wanted` of them, at most MAX_TICKS steps, and two at least
-    where that can be: steps of 1, 2 or 5 times a power of ten. Of what is counted the whole ones alone.
+    """Round numbers within low…high, about `n_wanted` of them, at most MAX_TICKS steps, and at least two if
+    possible: steps of 1, 2 or 5 times a power of ten. For counts, whole numbers only.
     """
     if not (math.isfinite(low) and math.isfinite(high)) or high <= low:
         return (low,) if math.isfinite(low) else ()
@@ -46,8 +46,8 @@ def _ticks_of_step(low: float, high: float, rough: float) -> tuple[float, ...]:
 
 
 def log_ticks(low: float, high: float) -> tuple[float, ...]:
-    """Powers of ten within low…high (both over 0), with 2 and 5 between them where there are few; other
-    round numbers where even these are not two.
+    """Powers of ten within low…high (both over 0), with 2 and 5 between them if there are few; other round
+    numbers if these are fewer than two.
     """
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     stride = max(1, len(exponents) // 8)
@@ -60,7 +60,7 @@ def log_ticks(low: float, high: float) -> tuple[float, ...]:
 
 
 def tick_text(value: float, step: float = 0.0) -> str:
-    """A tick's number, short: `0.25`, `10⁻⁴`, `20k`; with all the digits that ticks a `step` apart need."""
+    """A tick's number, short: `0.25`, `10⁻⁴`, `20k`; with the digits needed at a spacing of `step`."""
     if value == 0:
         return "0"
     size = abs(value)
@@ -97,7 +97,7 @@ class ChartLayout:
     is_log_x: bool = False
 
     def place(self, xs: NDArray[np.float64], ys: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-        """Pixels of data points; NaN where there is none."""
+        """Pixels of data points; NaN if there is none."""
         heights = _log(ys) if self.is_log_y else ys
         xs = _log(xs) if self.is_log_x else xs
         px = self.plot.left() + (xs - self.x[0]) / (self.x[1] - self.x[0]) * self.plot.width()
@@ -112,7 +112,7 @@ class ChartLayout:
 def paint_charts(
     painter: QPainter, places: Iterable[QRectF], charts: Iterable[Chart], *, palette: Palette
 ) -> tuple[ChartLayout, ...]:
-    """Draw charts, each in its place; plots of places below each other begin, and end, below each other."""
+    """Draw charts, each in its rectangle; stacked plots share their left and right edges."""
     placed = list(zip(places, charts, strict=True))
     lefts: dict[int, float] = {}
     rights: dict[int, float] = {}
@@ -258,7 +258,7 @@ def equal_ranges(
 
 
 def thin(xs: NDArray[np.float64], ys: NDArray[np.float64], n_columns: int) -> tuple[NDArray[np.float64], ...]:
-    """At most about 2·`n_columns` points that draw the same picture: each column's extremes, in order."""
+    """At most about 2·`n_columns` points that look the same: each column's extremes, in order."""
     if len(xs) <= 2 * n_columns or n_columns < 1:
         return xs, ys
     edges = np.linspace(0, len(xs), n_columns + 1).astype(int)
@@ -366,7 +366,7 @@ def _paint_axes(
 def _paint_x_ticks(
     painter: QPainter, layout: ChartLayout, chart: Chart, palette: Palette, left: float
 ) -> None:
-    """The numbers of the x axis and, kept right of `left`, what they count."""
+    """Paint the numbers of the x axis and, right of `left`, its unit."""
     plot = layout.plot
     if chart.x_names:
         places = np.arange(1.0, len(chart.x_names) + 1)
@@ -431,12 +431,12 @@ def _paint_series(
 
 
 def _is_pale(series: Series) -> bool:
-    """Whether it stands behind the others; one with a name beside it must be found again by its colour."""
+    """Whether it is drawn behind the others; a named one must be identifiable by its colour."""
     return series.is_quiet and not (series.name and series.has_label)
 
 
 def _pen_of(series: Series, colour: QColor) -> QPen:
-    """The pen of a curve; dashes of up to three colours beside each other leave each other seen."""
+    """The pen of a curve; up to three overlapping dashed colours all stay visible."""
     pen = QPen(colour, 1.0 if series.is_quiet else 1.7)
     if series.is_quiet and not _is_pale(series):
         pen.setStyle(Qt.PenStyle.DashLine)
@@ -450,7 +450,7 @@ def _pen_of(series: Series, colour: QColor) -> QPen:
 def _paint_names(
     painter: QPainter, layout: ChartLayout, named: list[Series], names_px: float, palette: Palette
 ) -> None:
-    """Each name at the height of its curve's end, moved apart where they would touch."""
+    """Paint each name at the height of its curve's end, moved apart to avoid overlap."""
     ends = []
     for series in named:
         px, py = layout.place(series.xs, series.ys)
@@ -472,7 +472,7 @@ def _paint_names(
 
 
 def _apart(wanted: list[float], low: float, high: float, gap: float) -> list[float]:
-    """Ascending positions near those wanted, at least `gap` apart, inside low…high where they fit."""
+    """Ascending positions near those wanted, at least `gap` apart, inside low…high if they fit."""
     placed: list[float] = []
     for y in wanted:
         placed.append(max(y, placed[-1] + gap) if placed else max(y, low))
@@ -484,7 +484,7 @@ def _apart(wanted: list[float], low: float, high: float, gap: float) -> list[flo
 
 
 def paint_points(painter: QPainter, px: Pixels, py: Pixels, colour: QColor) -> None:
-    """A dot at each point that is a number."""
+    """Paint a dot at each point that is a number."""
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(colour)
     for x, y in _finite(px, py):
@@ -501,8 +501,8 @@ def paint_labels(
     palette: Palette,
     lines: Sequence[tuple[Pixels, ...]] = (),
 ) -> None:
-    """A name beside each point, where it touches no point, no other name and none of `lines` (pixels of
-    their points); else it is left out.
+    """Paint a name beside each point if it touches no point, no other name and none of `lines` (pixels of
+    their points); else omit it.
     """
     if not labels:
         return
@@ -532,7 +532,7 @@ def paint_labels(
 
 
 def paint_stems(painter: QPainter, px: Pixels, py: Pixels, foot: float, colour: QColor) -> None:
-    """An upright line from `foot` to each point that is a number."""
+    """Paint an upright line from `foot` to each point that is a number."""
     pen = QPen(colour, 2.0)
     pen.setCapStyle(Qt.PenCapStyle.FlatCap)
     painter.setPen(pen)
@@ -540,7 +540,7 @@ def paint_stems(painter: QPainter, px: Pixels, py: Pixels, foot: float, colour: 
 
 
 def paint_whiskers(painter: QPainter, places: tuple[Pixels, ...], colour: QColor) -> None:
-    """An upright line between each two points, low and high, with a short one across either end."""
+    """Paint an upright line between each two points, low and high, with a short one across either end."""
     painter.setPen(QPen(colour, 1.0))
     ends = np.stack(places, axis=1).reshape(-1, 2, 2)
     for (x, low), (_, high) in ends[np.isfinite(ends).all(axis=(1, 2))].tolist():
@@ -549,7 +549,7 @@ def paint_whiskers(painter: QPainter, places: tuple[Pixels, ...], colour: QColor
 
 
 def name_lines(names: Sequence[str], step_px: float) -> int:
-    """On how many lines names below an axis, so far apart, do not touch: one, or two in turn.
+    """Number of lines that names below an axis, so far apart, need to avoid overlap: one, or two alternating.
 
     0: they touch on both, and are turned upright.
     """
@@ -568,14 +568,14 @@ def names_high(names: Sequence[str], n_lines: int) -> float:
 
 
 def upright_every(step_px: float) -> int:
-    """Every how many names that are turned upright stand apart."""
+    """Spacing of upright names: every how many are shown."""
     return max(1, math.ceil(type_px(SMALL_PX + 1) / max(step_px, 1e-6)))
 
 
 def paint_x_names(
     painter: QPainter, plot: QRectF, px: Pixels, names: tuple[str, ...], palette: Palette
 ) -> None:
-    """Names below the x axis, where they would touch on two lines in turn, else upright, as many as fit."""
+    """Paint names below the x axis: on up to two alternating lines, or else upright, as many as fit."""
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
     step = float(px[1] - px[0]) if len(px) > 1 else plot.width()
@@ -596,7 +596,7 @@ _POINT_PX = 5.0
 
 
 def points_about(chart: Chart, x: float) -> tuple[Pixels, Pixels]:
-    """The xs and ys of all that is drawn as a point, and of where the lines between such points pass `x`."""
+    """The xs and ys of all points, and of the crossings of the lines between them with `x`."""
     drawn = [] if chart.is_geometric else [s for s in chart.series if s.has_points or s.style == "points"]
     lines = [(x, np.interp(x, s.xs, s.ys, np.nan, np.nan)) for s in drawn if s.has_points]
     found = np.array([p for s in drawn for p in zip(s.xs, s.ys, strict=True)] + lines).reshape(-1, 2)
@@ -605,7 +605,7 @@ def points_about(chart: Chart, x: float) -> tuple[Pixels, Pixels]:
 
 
 def off_points(place: QRectF, points: Iterable[tuple[float, float]]) -> QRectF:
-    """A word that lies over a point moves off it: up or down, where it stands already, or to the right."""
+    """Move a word that covers a point: up or down, to either side of its position, or to the right."""
     for x, y in points:
         if place.adjusted(-_POINT_PX, 0, _POINT_PX, 0).contains(x, y):
             middle = place.center()
@@ -617,7 +617,7 @@ def off_points(place: QRectF, points: Iterable[tuple[float, float]]) -> QRectF:
 
 
 def parted(places: Sequence[QRectF], room: QRectF) -> list[QRectF | None]:
-    """Words moved up or down a line where they would lie over one before; None where neither is free."""
+    """Words moved up or down a line if they would cover an earlier one; None if neither is free."""
     found: list[QRectF | None] = []
     for place in places:
         taken = [other for other in found if other is not None]
@@ -635,7 +635,7 @@ def parted(places: Sequence[QRectF], room: QRectF) -> list[QRectF | None]:
 def paint_marks(
     painter: QPainter, plot: QRectF, marks: tuple[tuple[float, str], ...], palette: Palette
 ) -> None:
-    """Dashed upright lines at pixels of `plot`, each with its word at the top."""
+    """Paint dashed upright lines at pixels of `plot`, each with its word at the top."""
     painter.setFont(font(SMALL_PX))
     behind = QColor(palette.background)
     behind.setAlphaF(0.8)
@@ -667,7 +667,7 @@ def _finite(px: Pixels, py: Pixels) -> list[tuple[float, float]]:
 def field_words(
     field: ChartField, *, columns: NDArray[np.float64], rows: NDArray[np.float64], background: int = 0
 ) -> NDArray[np.uint32]:
-    """The colour of each pixel, 0xAARRGGBB [n_rows, n_columns]; `background` where nothing is counted.
+    """The colour of each pixel, 0xAARRGGBB [n_rows, n_columns]; `background` where the count is 0.
 
     A pixel shows the inspected step nearest to its place in `columns`, and the bin its place in `rows` is in.
     """
@@ -707,7 +707,7 @@ def paint_chart_field(
 def paint_colour_strip(
     painter: QPainter, right: float, top: float, field: ChartField, palette: Palette
 ) -> float:
-    """Draw what the colours count, ending at `right`; returns the width that was used."""
+    """Draw the colour scale, ending at `right`; returns the width used."""
     painter.save()
     painter.setFont(font(SMALL_PX))
     words = _words(field)
@@ -734,7 +734,7 @@ def _words(field: ChartField) -> str:
 
 
 def most_of(field: ChartField) -> float:
-    """The count that the end of the colours stands for."""
+    """The count at the end of the colour scale."""
     return float(max(field.values.max(initial=0.0), 2.0))
 
 

@@ -1,4 +1,4 @@
-"""Curves as charts, for window, export and command line: of what is measured of heads, of training runs."""
+"""Curves as charts, for window, export and command line: measures of heads, and training runs."""
 
 import csv
 import io
@@ -40,7 +40,7 @@ from attnscope.viewmodels.training.runs_compared import (
 
 
 def csv_of_curves(curves: Sequence[PruningCurve]) -> str:
-    """One line for each point; the heads that are off as `encoder:L0H1 …`."""
+    """One line for each point; heads that are off as `encoder:L0H1 …`."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("ranking", "is_rescored", "seed", "metric", "n_removed", "value", "low", "high", "off"))
@@ -62,7 +62,7 @@ def score_unit(found: Importance) -> str:
 
 
 def importance_chart(found: Importance) -> Chart:
-    """The scores of all heads in falling order, one curve for each stack, with their intervals."""
+    """The scores of all heads in descending order, one curve for each stack, with their intervals."""
     ranked = sorted(found.scores, key=lambda score: -score.value)
     stacks = dict.fromkeys(score.head.stack for score in found.scores)
     names = tuple(f"{s.head.stack} {s.head.label}" if len(stacks) > 1 else s.head.label for s in ranked)
@@ -188,7 +188,7 @@ def csv_of_pairs(found: HeadWeightsFound) -> str:
 
 
 def json_of_weights(found: HeadWeightsFound, model: str) -> dict[str, object]:
-    """Pairs and singular values of both products; what could not be had with the reason."""
+    """Pairs and singular values of both products; missing ones with the reason."""
     head = found.head
     return {
         "model": model,
@@ -234,8 +234,8 @@ _MEDIAN, _RATE = 1, 6
 
 
 def inspection_charts(history: InspectionHistory) -> tuple[Chart, ...]:
-    """The gradient's norm of every layer and how many weights changed by how much, both logarithmic; where
-    they are known, how far the layers have come from their first weights, and the inputs of the norms.
+    """The gradient's norm of every layer and how many weights changed by how much, both logarithmic; if
+    known, the distance of the layers from their initial weights, and the inputs of the norms.
     """
     layers, norms = history.layers, history.norms
     found = [
@@ -299,7 +299,7 @@ _BESIDE = 1.25
 
 
 def scaling_charts(runs: Sequence[RunSummary], *, has_published: bool = False) -> tuple[Chart, ...]:
-    """A chart for each scale, both axes logarithmic; none when no run has converged.
+    """A chart for each scale, both axes logarithmic; none if no run has converged.
 
     Points are the finished runs with what tells their names apart; the dashed line is the power law,
     stated beside the title. On data and compute the way of each run stands behind its point.
@@ -336,7 +336,7 @@ def _chart(points: ScalingPoints, finished: Sequence[RunSummary], *, has_publish
 
 
 def _ways(scale: Scale, runs: Sequence[RunSummary]) -> list[Series]:
-    """The held-out loss of each run on its way, quietly."""
+    """The held-out loss of each run over time, drawn lightly."""
     highest = _MUST_REACH * max(run.best_loss for run in runs)
     ways = []
     for run in runs:
@@ -353,7 +353,8 @@ def _ways(scale: Scale, runs: Sequence[RunSummary]) -> list[Series]:
 
 
 def seed_chart(runs: Sequence[RunSummary], *, is_log: bool = False) -> Chart:
-    """The mean over seeds at the steps that all seeds of a setting have; quiet lines one deviation off.
+    """The mean over seeds at the steps that all seeds of a setting have; light lines at one standard
+    deviation.
 
     The deviation is the sample's (n − 1). A setting with one seed has its curve alone. Raises ValueError
     where no run has a held-out loss.
@@ -418,7 +419,7 @@ SHARES: tuple[Quantity, ...] = ("accuracy", "pairs")
 def shown_charts(
     shown: tuple[ShownRun, ...], drawing: Drawing, *, is_log: bool, wanted: Sequence[Quantity] = ()
 ) -> tuple[Chart, ...]:
-    """A chart of each part that has data, or of the `wanted` ones, for all the runs, each in its colour."""
+    """A chart of each part with data, or of the `wanted` ones, for all runs, each in its colour."""
     charts = []
     for title, unit, quantity in PARTS:
         if wanted and quantity not in wanted:

@@ -58,12 +58,12 @@ _RIGHT_TO_LEFT, _LEFT_TO_RIGHT = ("R", "AL"), "L"
 
 
 def mended_texts(svg: str) -> str:
-    """The same SVG, each text with a family to fall back to, and from right to left where it is."""
+    """The same SVG, each text with a fallback font family, and its direction if right to left."""
     return _TEXT.sub(_mended, svg)
 
 
 def is_right_to_left(text: str) -> bool:
-    """Whether the first letter that has a direction goes from right to left (Unicode annex 9, rule P2)."""
+    """Whether the first letter with a direction is right to left (Unicode annex 9, rule P2)."""
     directions = map(unicodedata.bidirectional, text)
     first = next((d for d in directions if d in (*_RIGHT_TO_LEFT, _LEFT_TO_RIGHT)), _LEFT_TO_RIGHT)
     return first in _RIGHT_TO_LEFT
@@ -105,7 +105,7 @@ def _named(name: str, attributes: str) -> str:
 
 
 def _with_fallback(found: re.Match[str]) -> str:
-    """The family that was used, by its own name and not by what this system calls it, then others like it."""
+    """The font family used, by its own name and not by this system's name for it, then similar ones."""
     families = [name.strip().strip("'") for name in found.group(1).split(",")]
     named = [name for name in families if name not in _GENERIC]
     own = [QFontInfo(QFont(name)).family() if name in _ALIASES else name for name in named]
@@ -118,7 +118,7 @@ _PDF_DPI = 1200
 
 
 def render(spec: FigureSpec, format: Format, *, folder: Path | None = None) -> bytes:
-    """The figure as the bytes of a file; raises UserError when it cannot be made.
+    """Render the figure as the bytes of a file; raises UserError if it cannot be made.
 
     `folder` is where a figure file will be: a model under it is named by its path from there.
     """
@@ -159,7 +159,7 @@ def suggested_name(spec: FigureSpec, format: Format = "svg") -> str:
 
 
 def image(spec: FigureSpec) -> QImage:
-    """The figure as pixels at its own resolution; raises UserError when there are too many."""
+    """The figure as pixels at its own resolution; raises UserError if there are too many."""
     check_spec(spec)
     check_dots(spec)
     width, height = spec.size_in_dots
@@ -212,7 +212,7 @@ def _svg(spec: FigureSpec) -> bytes:
 
 
 def _exact_size(svg: str, spec: FigureSpec) -> str:
-    """The size as it was asked for, where Qt rounds it to whole pixels; without groups of nothing.
+    """The size as requested, where Qt rounds it to whole pixels; without empty groups.
 
     Groups name a font too, which is that of no text: every text names its own.
     """
@@ -223,7 +223,7 @@ def _exact_size(svg: str, spec: FigureSpec) -> str:
 
 
 def _numbered_patterns(svg: str) -> str:
-    """The hatches numbered from 1: Qt names them by their place in memory, another one each time."""
+    """Number the hatches from 1: Qt names them by their address in memory, which changes each time."""
     numbers: dict[str, str] = {}
     return re.sub(
         r"(?<=texpattern_)[0-9a-f]+", lambda m: numbers.setdefault(m[0], str(len(numbers) + 1)), svg
@@ -239,7 +239,9 @@ def _pdf(spec: FigureSpec) -> bytes:
 def _pdf_of(
     title: str, size_mm: tuple[float, float], paint: Callable[[QPainter, Callable[[], object]], None]
 ) -> bytes:
-    """A PDF of pages of one size; `paint` gets a painter in layout pixels, and what begins another page."""
+    """A PDF of pages of one size; `paint` gets a painter in layout pixels, and a function that begins another
+    page.
+    """
     buffer = _open_buffer()
     writer = QPdfWriter(buffer)
     writer.setCreator(f"AttnScope {program_version()}")
@@ -273,7 +275,7 @@ class HandoutPage:
 
 
 def handout_bytes(pages: Sequence[HandoutPage], title: str) -> bytes:
-    """A PDF on A4, each of the pages on a page of its own; a long note goes on overleaf."""
+    """A PDF on A4, one page for each of the pages; a long note continues on the next."""
 
     def paint(painter: QPainter, new_page: Callable[[], object]) -> None:
         with paper_type():
@@ -312,7 +314,7 @@ def _paint_handout_page(
 
 
 def _paint_shown(painter: QPainter, shown: FigureSpec | QImage | None, room: QRectF) -> float:
-    """Draw it as large as it fits, at most half as large again; returns its height."""
+    """Draw it as large as fits, at most half as large again; returns its height."""
     if shown is None:
         return 0.0
     if isinstance(shown, QImage):
@@ -342,7 +344,7 @@ def _write_line(painter: QPainter, at: QPointF, text: str, face: QFont, colour: 
 
 
 def _exact_page(pdf: bytes, spec: FigureSpec) -> bytes:
-    """The page as large as it was asked for, from its upper left corner: Qt rounds it to whole points."""
+    """The page in the requested size, from its upper left corner: Qt rounds it to whole points."""
     width, height = (mm / MM_PER_INCH * 72 for mm in (spec.width_mm, spec.height_mm))
 
     def exact(found: re.Match[bytes]) -> bytes:
@@ -354,7 +356,7 @@ def _exact_page(pdf: bytes, spec: FigureSpec) -> bytes:
 
 
 def _spaces_as_spaces(pdf: bytes) -> bytes:
-    """Spaces are found and copied as such: Qt calls their glyph a tabulator, which some fonts share."""
+    """Make spaces searchable and copyable: Qt names their glyph a tabulator, which some fonts share."""
 
     def renamed(found: re.Match[bytes]) -> bytes:
         return re.sub(rb"\[[^\]]*\]", lambda names: names[0].replace(b"<0009>", b"<0020>"), found[0])

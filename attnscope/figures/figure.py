@@ -88,7 +88,7 @@ def draw_on_axes(spec: FigureSpec, axes: Any = None) -> Any:
 
 
 def _draw_map(spec: HeadFigure, axes: Any, colours: Any) -> None:
-    """Rows are queries, columns keys; what is not allowed has no colour of a weight."""
+    """Rows are queries, columns keys; forbidden cells have no colour of a weight."""
     shown, style = spec.maps[0], spec.style
     of_row, peak = style.scale == "row", common_peak(spec)
     tops = scale_peaks(shown.weights, "row", peak) if of_row else 1.0
@@ -137,7 +137,8 @@ class Figure:
         return export.render(self.spec, format)
 
     def on_picture(self, picture: Picture, query: int = 0) -> "Figure":
-        """The same head over the picture that `attnscope.picture` returned: where one of its tokens looks.
+        """The same head over the picture that `attnscope.picture` returned: the attention of one of its
+        tokens.
 
         Raises UserError for another view than `head`, a map of other tokens, or a missing query.
         """
@@ -284,7 +285,7 @@ _OTHER_SIDE = {"trace": "other", "head": "other_head"}
 
 
 def _record_of(kind: type[_Record], given: FigureOptions, called: Mapping[str, str]) -> _Record:
-    """A record of options: each field from the one of its name, or what that is `called`."""
+    """A record of options: each field from the option of the same name, or of the name in `called`."""
     options: Mapping[str, Any] = {**given}
     return kind(**{one.name: options[called.get(one.name, one.name)] for one in fields(kind)})
 
@@ -325,7 +326,7 @@ def on_page(
     own_mm: tuple[float | None, float | None] = (None, None),
     **page: Unpack[PageOptions],
 ) -> Figure:
-    """The figure on this page, with its own title where none is given; `own_mm` where no size is named."""
+    """The figure on this page, with its own title if none is given; `own_mm` if no size is named."""
     given = filled(PageOptions, page)
     size, title = given["size"], given["title"]
     check_about(size, title, spec.caption, spec.origin)
@@ -344,7 +345,7 @@ def on_page(
 
 
 def ensure_gui() -> None:
-    """Start Qt for painting when nobody has; on Linux it needs no display."""
+    """Start Qt for painting if it is not running; on Linux it needs no display."""
     if QGuiApplication.instance() is None:
         platform = ["-platform", "offscreen"] if sys.platform.startswith("linux") else []
         _application.append(QGuiApplication(["attnscope", *platform]))
@@ -403,7 +404,7 @@ def telling_titles(parts: Sequence[FigureSpec]) -> tuple[str, ...]:
 
 
 def joint_caption(captions: Sequence[Caption]) -> Caption:
-    """One caption for all panels: what they share once, their models by name and hash, their notes."""
+    """One caption for all panels: shared facts once, their models by name and hash, their notes."""
     models = list(dict.fromkeys((one.model, one.sha256) for one in captions))
     is_one = len(models) == 1
     named = "; ".join(f"{name} (sha256 {sha256[:12]})" if sha256 else name for name, sha256 in models)
@@ -418,7 +419,7 @@ def joint_caption(captions: Sequence[Caption]) -> Caption:
 
 
 def _about(part: FigureSpec) -> tuple[str, str, str, str]:
-    """Model, text, second text and gates of a figure, as far as it says; a head's own gate stands by it."""
+    """Model, text, second text and gates of a figure, if it has them; a head's own gate stays with it."""
     said = part.caption or part.origin or Caption()
     text, target = (shorten(plain_text(words), _TITLE) for words in (said.text, said.target or ""))
     drawn = {head_map.head for head_map in part.held_maps()}

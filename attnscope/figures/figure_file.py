@@ -1,4 +1,4 @@
-"""A figure as a file of what to draw, not of pixels, to be drawn again later in another size or look.
+"""A figure as a file of what to draw, not of pixels, to be drawn again in another size or look.
 
 Strict JSON of one of two kinds. What one model read in one text is kept as the question: model, texts, heads
 and style; the model is named by where it is and by the hash of its weights, so that a figure drawn again from
@@ -182,7 +182,7 @@ def _figure(values: dict[str, object], folder: Path | None) -> SavedFigure:
 
 
 def _absolute(source: str, folder: Path | None) -> str:
-    """A path from where the program was started, from the file's own folder, or from one above that.
+    """Resolve a path: from the working folder, from the file's own folder, or from one of its parents.
 
     What begins with `./` is looked for beside the file alone; a mere name, which may be a demo model's, in
     no folder above.
@@ -199,7 +199,7 @@ def _absolute(source: str, folder: Path | None) -> str:
 
 
 def kept_as_json(spec: FigureSpec) -> dict[str, object]:
-    """Everything that is painted; where it came from is in the caption."""
+    """Everything that is painted, as JSON; its origin is in the caption."""
     spec = dataclasses.replace(spec, origin=None)
     if isinstance(spec, PanelsFigure):
         bare = tuple(dataclasses.replace(panel, origin=None) for panel in spec.panels)
@@ -208,7 +208,7 @@ def kept_as_json(spec: FigureSpec) -> dict[str, object]:
 
 
 def kept_from_json(values: object) -> FigureSpec:
-    """The figure again; raises ValueError or UserError where it could not be painted."""
+    """Restore the figure; raises ValueError or UserError if it could not be painted."""
     spec = _numbers().read_one_of(VIEWS, values)
     for part in (spec, *spec.parts()):
         check_spec(part)
@@ -219,7 +219,7 @@ def kept_from_json(values: object) -> FigureSpec:
 
 
 def _check_again(head_map: HeadMap) -> SelfCheck | None:
-    """A warning as it is; of a good check the sums of a head's rows, and nothing where they tell nothing.
+    """A warning unchanged; of a good check the row sums of a head, or nothing if they say nothing.
 
     Rows may sum to less than 1, where a head has a sink, and never to more.
     """

@@ -32,7 +32,7 @@ def target_of(path: Path | str) -> tuple[Path, Format]:
 
 
 def is_stream(path: Path) -> bool:
-    """Whether the path names a pipe or a device, which is written into as it is."""
+    """Whether the path names a pipe or a device, which is written to directly."""
     return path.parent == Path("/dev") or (os.path.exists(path) and not os.path.isfile(path))
 
 
@@ -48,7 +48,7 @@ def _without_extension(path: Path) -> Path:
 
 
 def checked_target(path: Path | str) -> tuple[Path, Format]:
-    """As `target_of`; raises SaveError for a folder that is not there, and for the name of a folder."""
+    """As `target_of`; raises SaveError for a missing folder, and for the name of a folder."""
     if str(path).endswith(("/", os.sep)):
         raise SaveError(
             f"'{path}' is a folder, not the name of a file.",
@@ -66,7 +66,7 @@ def checked_target(path: Path | str) -> tuple[Path, Format]:
 
 
 def slug_of(words: str) -> str:
-    """A safe part of a file name in plain letters; a hash tells apart what lost letters on the way."""
+    """A safe part of a file name in plain letters; a hash distinguishes names that lost letters."""
     letters = unicodedata.normalize("NFKD", words).encode("ascii", "ignore").decode()
     slug = re.sub(r"[^A-Za-z0-9]+", "-", letters).strip("-")[:80].lower() or "figure"
     if slug in _RESERVED or slug != re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-"):

@@ -1,4 +1,4 @@
-"""Formulas as they are typed in one line, taken apart, and set as in a textbook."""
+"""Formulas typed in one line, parsed, and typeset as in a textbook."""
 
 import re
 import unicodedata
@@ -25,12 +25,12 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """A place where a line may end."""
+    """A space at which a line may end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scripted:
-    """A base with what stands below and above at its right."""
+    """A base with a subscript and a superscript."""
 
     base: "Node"
     sub: "Row | None" = None
@@ -63,7 +63,7 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Parts beside each other."""
+    """Parts side by side."""
 
     parts: tuple["Node", ...]
 
@@ -87,7 +87,7 @@ _COMMAND = re.compile(r"attnscope\s")
 
 @lru_cache(maxsize=256)
 def parse_formula(text: str) -> Row:
-    """The parts of a formula of one line; whatever cannot be taken apart stays as it is typed."""
+    """The parts of a formula of one line; anything that cannot be parsed stays as typed."""
     if _COMMAND.match(text):
         return Row(tuple(_words(text)))
     return _Parser(text).row("")
@@ -107,7 +107,7 @@ class _Parser:
         self._text, self._at, self._depth = text, 0, 0
 
     def row(self, closer: str) -> Row:
-        """Everything up to `closer`, which is left standing; up to the end when there is none."""
+        """Everything up to `closer`, which is not consumed; up to the end if there is none."""
         parts: list[Node] = []
         while self._at < len(self._text) and self._peek() != closer:
             if self._peek() == "/" and self._is_fraction(parts):
@@ -120,7 +120,7 @@ class _Parser:
         return self._text[self._at + ahead : self._at + ahead + 1]
 
     def _append(self, parts: list[Node]) -> None:
-        """Read one part, or hang a script on the last one."""
+        """Read one part, or attach a script to the last one."""
         letter = self._peek()
         if letter in _SUPER or letter in _SUB:
             table = _SUPER if letter in _SUPER else _SUB
