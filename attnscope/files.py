@@ -1,4 +1,4 @@
-"""Writing files so that a reader finds the old content or the new, never a mixture.
+"""Writes files so that a reader finds the old content or the new, never a mixture.
 
 Every save in the program goes through `replace_file` or `replace_folder`.
 A pipe, a device and the program's own output are written into.
@@ -30,7 +30,7 @@ _PAUSES_S = (0.01, 0.05, 0.2, 0.3, 0.5)
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write `content` to `path`, replacing what was there in one step.
+    """Write `content` to `path`, replacing the old content in one step.
 
     The content is written beside the file, flushed to the disk, read back and compared, and only then
     moved into place. Symbolic links are followed, rights and owner are kept; a file that has other names
@@ -50,7 +50,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Put `content` in the place of a regular file, or of none."""
+    """Put `content` in place of a regular file, or of none."""
     old = path.stat() if path.exists() else None
     if old is not None and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -74,7 +74,7 @@ def _open_private(path: str, flags: int) -> int:
 
 
 def _keeps_rights(old: Path, new: Path) -> bool:
-    """Give `new` the owner, rights and attributes of `old`; False where the owner cannot be given."""
+    """Give `new` the owner, rights and attributes of `old`; False if the owner cannot be set."""
     status = old.stat()
     try:
         if hasattr(os, "chown") and (status.st_uid, status.st_gid) != (new.stat().st_uid, new.stat().st_gid):
@@ -87,7 +87,7 @@ def _keeps_rights(old: Path, new: Path) -> bool:
 
 
 def _write_over(path: Path, content: bytes) -> None:
-    """Write into the file itself: first what makes it longer, so that a full disk leaves it as it was."""
+    """Write into the file itself, first extending it, so that a full disk leaves it unchanged."""
     with path.open("r+b") as stream:
         n_old = os.fstat(stream.fileno()).st_size
         try:
@@ -141,7 +141,7 @@ def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
 
 
 def refuse_foreign_content(folder: Path) -> None:
-    """Raise SaveError when writing `folder` would take something away that was not saved here."""
+    """Raise SaveError if writing `folder` would delete content that was not saved here."""
     try:
         if not folder.exists():
             return
@@ -188,7 +188,7 @@ def check_manifest(folder: Path, *, leaving_out: frozenset[str] = frozenset()) -
 
 
 def check_listed(folder: Path, name: str) -> None:
-    """Compare one file with the folder's manifest; raises LoadError when it differs or is not in there."""
+    """Compare one file with the folder's manifest; raises LoadError if it differs or is not listed."""
     entry = manifest_entries(folder).get(name)
     if entry is None:
         raise LoadError(
@@ -201,7 +201,7 @@ def check_listed(folder: Path, name: str) -> None:
 
 
 def drop_listed(folder: Path, name: str) -> None:
-    """Remove one file of a saved folder; a reader finds the folder whole at any moment. Raises SaveError.
+    """Remove one file of a saved folder; the folder is complete for readers at any moment. Raises SaveError.
 
     Does nothing where there is no such file; one that a killed process left unlisted goes too.
     """
@@ -215,7 +215,7 @@ def drop_listed(folder: Path, name: str) -> None:
 
 
 def manifest_entries(folder: Path) -> dict[str, tuple[int, str]]:
-    """Size and SHA-256 of each file by name, as they were saved; empty without a manifest.
+    """Size and SHA-256 of each file by name, as saved; empty without a manifest.
 
     Raises LoadError.
     """
@@ -239,7 +239,7 @@ def read_manifest(path: Path) -> dict[str, object]:
 
 
 def _entry(value: object) -> tuple[int, str]:
-    """Size and SHA-256 of one file; raises ValueError where they cannot be."""
+    """Size and SHA-256 of one file; raises ValueError if they are invalid."""
     n_bytes, sha256 = (value.get("n_bytes"), value.get("sha256")) if isinstance(value, dict) else (0, 0)
     if not isinstance(n_bytes, int) or not 0 <= n_bytes < 2**63 or not isinstance(sha256, str):
         raise ValueError("an entry is not a size and a hash")
@@ -279,7 +279,7 @@ def sha256_of(file: Path) -> str:
 
 
 def sweep_temporary(folder: Path, *, stale_after_s: float = _STALE_AFTER_S) -> int:
-    """Remove what killed saves left in `folder` over an hour ago; returns how many were removed.
+    """Remove temporary files that killed saves left in `folder` over an hour ago; returns their number.
 
     Whoever alone may write there gives 0 seconds.
     """
@@ -305,7 +305,7 @@ def sweep_temporary(folder: Path, *, stale_after_s: float = _STALE_AFTER_S) -> i
 
 
 def save_error(path: Path, error: Exception) -> SaveError:
-    """The SaveError that tells a person why `path` could not be written."""
+    """The SaveError that explains why `path` could not be written."""
     reason = getattr(error, "strerror", None) or str(error)
     return SaveError(
         f"{path} could not be written: {reason}.",
@@ -314,7 +314,7 @@ def save_error(path: Path, error: Exception) -> SaveError:
 
 
 def recover_folder(folder: Path) -> bool:
-    """Put the old `folder` back when a save was killed between moving it aside and replacing it.
+    """Restore the old `folder` if a save was killed between moving it aside and replacing it.
 
     Returns whether there was something to put back. Call before opening a folder.
     """
@@ -346,7 +346,7 @@ def _swap(temporary: Path, folder: Path) -> None:
 
 
 def _move(source: Path, target: Path) -> None:
-    """`os.replace`, tried for a second where another program reads the target or what is in it.
+    """`os.replace`, retried for a second if another program is reading the target or its content.
 
     Windows lets nobody move what is open, be it for the moment in which a virus scanner looks at it.
     """
@@ -379,7 +379,7 @@ def _remove_quietly(path: Path) -> None:
 
 
 def open_stream(path: Path) -> int | None:
-    """A descriptor to write into where `path` is no regular file, or is the program's own output.
+    """A descriptor to write to if `path` is not a regular file, or is the program's own output.
 
     Raises OSError for what cannot be written into.
     """
@@ -409,7 +409,7 @@ def open_stream(path: Path) -> int | None:
 
 
 def is_own_output(path: Path) -> bool:
-    """Whether a file of that name is where the program's own words go, as `/dev/stdout` is."""
+    """Whether a file of that name is the program's own output, as `/dev/stdout` is."""
     try:
         return _own_output(path.stat()) is not None
     except (OSError, ValueError):
@@ -417,7 +417,7 @@ def is_own_output(path: Path) -> bool:
 
 
 def _own_output(status: os.stat_result) -> TextIO | None:
-    """Standard output or standard error, where it is the file with this status."""
+    """Standard output or standard error, if it is the file with this status."""
     for own in (sys.__stdout__, sys.__stderr__):
         try:
             if own is not None and os.path.samestat(os.fstat(own.fileno()), status):

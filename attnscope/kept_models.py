@@ -29,7 +29,7 @@ _ACTION = "Install AttnScope again."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptModel:
-    """One of the models; each field is what its file says, empty where it says nothing."""
+    """One of the models; each field comes from its file, empty if not given."""
 
     name: str
     shows: str = ""
@@ -53,7 +53,7 @@ def kept_models_folder() -> Path:
 
 
 def kept_names() -> list[str]:
-    """Their names, sorted, those that need a further library last; empty when the program came without."""
+    """Their names, sorted, those that need a further library last; empty if the program came without any."""
     folder = kept_models_folder()
     names = [entry.name for entry in folder.iterdir() if entry.is_dir()] if folder.is_dir() else []
     return sorted(names, key=lambda name: (bool(kept_model(name).extra), name))

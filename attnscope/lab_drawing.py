@@ -1,4 +1,4 @@
-"""Labs without a window: `attnscope.lab(name, …)`, and what `attnscope lab` tells."""
+"""Labs without a window: `attnscope.lab(name, …)`, and the output of `attnscope lab`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ Tell = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkedOut:
-    """A lab, a choice, and what follows from it."""
+    """A lab, a choice, and the result."""
 
     lab: AnyLab
     choice: Any
@@ -26,7 +26,7 @@ class WorkedOut:
 
 
 def drawn_lab(name: str) -> AnyLab:
-    """The lab of a name; raises UserError for one that there is not, or that only the window has."""
+    """The lab of a name; raises UserError for an unknown one, or one that needs the window."""
     lab = lab_named(name)
     if not isinstance(lab, Lab):
         raise UserError(

@@ -7,7 +7,7 @@ Made = TypeVar("Made")
 
 
 class LastMade(Generic[Made]):
-    """Makes a thing anew only of something else; the one before is let go first."""
+    """Caches one result; the old one is released before a new one is made."""
 
     def __init__(self) -> None:
         self._of: object = None
@@ -26,5 +26,5 @@ class LastMade(Generic[Made]):
         return self._made[0]
 
     def forget(self) -> None:
-        """Make it anew next time, whatever of."""
+        """Invalidate the cache."""
         self._made, self._of = (), None

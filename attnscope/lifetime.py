@@ -1,4 +1,4 @@
-"""One life of the window: settings, crash log, hooks, event loop, and the way out.
+"""One life of the window: settings, crash log, hooks, event loop, and shutdown.
 
 `attnscope --smoke` tells, offscreen, whether the installed program works: a checkout, a wheel or a bundle.
 """
@@ -44,11 +44,11 @@ _N_KEPT = 50
 
 
 class QtFault(Exception):
-    """A critical message of Qt, as an error that a crash log can hold."""
+    """A critical message of Qt, as an error for a crash log."""
 
 
 class QtMessages:
-    """Keeps the last messages of Qt; a critical one goes to a crash log and is told."""
+    """Keeps the last messages of Qt; a critical one goes to a crash log and is reported."""
 
     def __init__(self, log: CrashLog, tell: Callable[[str], None]) -> None:
         self._log = log
@@ -56,15 +56,15 @@ class QtMessages:
         self.recent: collections.deque[str] = collections.deque(maxlen=_N_KEPT)
 
     def install(self) -> None:
-        """Take Qt's messages from now on."""
+        """Handle Qt's messages from now on."""
         qInstallMessageHandler(self.take)
 
     def remove(self) -> None:
-        """Give Qt its own handler back."""
+        """Restore Qt's own handler."""
         qInstallMessageHandler(None)
 
     def take(self, kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
-        """One message of Qt, on any thread."""
+        """Handle one message of Qt, on any thread."""
         self.recent.append(message)
         if kind in (QtMsgType.QtCriticalMsg, QtMsgType.QtFatalMsg):
             fault = QtFault(message)
@@ -73,7 +73,7 @@ class QtMessages:
 
 
 class StopSignals(QObject):
-    """Turns SIGTERM, SIGINT and SIGHUP into a call on the window's thread; a second one ends at once.
+    """Turns SIGTERM, SIGINT and SIGHUP into a call on the window's thread; a second one ends the process.
 
     Python looks at signals only between its own instructions, so a socket wakes Qt's event loop.
     """
@@ -92,7 +92,7 @@ class StopSignals(QObject):
         self._old_handlers: dict[int, object] = {}
 
     def install(self) -> None:
-        """Take the signals from now on; only on the main thread."""
+        """Handle the signals from now on; only on the main thread."""
         self._old_wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         names = ("SIGINT", "SIGTERM", "SIGHUP") if sys.platform != "win32" else ("SIGINT", "SIGTERM")
         for name in names:
@@ -117,7 +117,7 @@ class StopSignals(QObject):
 
     @Slot()
     def _on_woken(self) -> None:
-        """Empty the socket; being called at all has let Python run the handler."""
+        """Empty the socket; the call itself has let Python run the handler."""
         try:
             self._reader.recv(64)
         except OSError:
@@ -127,7 +127,7 @@ class StopSignals(QObject):
 def run_window(
     options: StartOptions, *, started_s: float, end_now: Callable[[int], object], door: str = ""
 ) -> int:
-    """Open the window and stay until it is closed; returns the exit code.
+    """Open the window and wait until it is closed; returns the exit code.
 
     Later starts hand their files over at `door`, where it has a name.
 
@@ -171,7 +171,7 @@ def run_window(
 
 
 def check_fonts(application: QApplication) -> None:
-    """Raise UserError when no font is installed: every letter of the window would be an empty box.
+    """Raise UserError if no font is installed: every letter of the window would be an empty box.
 
     Qt then still lists three families, of which none has a letter.
     """
@@ -184,7 +184,7 @@ def check_fonts(application: QApplication) -> None:
 
 
 def listen(program: Program, application: QApplication, door: str) -> None:
-    """Open what later starts and the desktop hand over."""
+    """Open files handed over by later starts and the desktop."""
     if isinstance(application, Application):
         application.file_wanted.connect(program.take_source)
     if door:
@@ -194,7 +194,7 @@ def listen(program: Program, application: QApplication, door: str) -> None:
 
 
 def choose_settings(options: StartOptions) -> Remembered:
-    """The settings to start with; raises UserError when they are to be reset and cannot be."""
+    """The settings to start with; raises UserError if a requested reset is impossible."""
     if options.is_reset:
         reset_settings(paths.settings_folder())
     if options.is_safe_mode or options.is_unattended:
@@ -208,7 +208,7 @@ def choose_settings(options: StartOptions) -> Remembered:
 
 
 def tell_at_start(program: Program, warning: str, died: Path | None) -> None:
-    """Show what the person must know about the last time; the more important message last."""
+    """Show messages about the last session; the most important one last."""
     if died is not None:
         action = "restore-session" if program.window.workspace.autosave.is_on else ""
         message = f"AttnScope ended unexpectedly last time. Its log is {died}."
@@ -218,7 +218,7 @@ def tell_at_start(program: Program, warning: str, died: Path | None) -> None:
 
 
 def report_smoke(smoke: "Smoke", milestones: dict[str, float], started_s: float, *, is_json: bool) -> int:
-    """Print what the smoke test saw, in one line; returns the exit code."""
+    """Print the result of the smoke test, in one line; returns the exit code."""
     if is_json:
         times = {f"{name}_s": round(at - started_s, 4) for name, at in milestones.items()}
         line = json.dumps(
@@ -232,7 +232,7 @@ def report_smoke(smoke: "Smoke", milestones: dict[str, float], started_s: float,
 
 
 def write_line(text: str, stream: TextIO) -> None:
-    """Write one line of plain text, what the stream's encoding lacks as escapes."""
+    """Write one line of plain text, with escapes for what the stream's encoding lacks."""
     encoding = stream.encoding or "utf-8"
     line = plain_text(" ".join(text.split()))
     stream.write(line.encode(encoding, errors="backslashreplace").decode(encoding) + "\n")
@@ -245,7 +245,7 @@ _ROOM = 70
 
 
 class Smoke(QObject):
-    """Watches a program until it has shown a trace; `code` is then 0, and `sentence` says what was seen."""
+    """Watches a program until it has shown a trace; `code` is then 0, and `sentence` describes it."""
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
@@ -276,7 +276,7 @@ class Smoke(QObject):
 
     @Slot()
     def _check(self) -> None:
-        """Export the figure that is shown and judge it and the trace."""
+        """Export the figure shown, and check it and the trace."""
         traced = self._program.session.traced
         if traced is None or not self._deadline.isActive():
             return
@@ -307,7 +307,7 @@ class Smoke(QObject):
 
 
 class HandoutMaker(QObject):
-    """Has a program write the handout of the session that it opens, and close.
+    """Makes a program open a session, write its handout, and close.
 
     `code` is 0 with a handout, 2 where the session or the file cannot be opened, 1 after a fault.
     """
@@ -324,7 +324,7 @@ class HandoutMaker(QObject):
         self.code, self.told = 1, list[str]()
 
     def _on_views(self) -> None:
-        """The views of a session come with its model."""
+        """Handle a session's views, which come with its model."""
         if self._kept.views and not self._has_begun:
             self._has_begun = True
             QTimer.singleShot(0, self, lambda: self._program.window.handout.make(self._path))
@@ -334,7 +334,7 @@ class HandoutMaker(QObject):
             sys.stderr.write(f"\r{' ' * _ROOM}\r{plain_text(self._kept.place)[:_ROOM]}")
 
     def _on_notice(self) -> None:
-        """Before the views are there an error ends it; later on the page says what could not be shown."""
+        """An error before the views ends it; later errors are reported on the page."""
         notice = self._notices.shown
         if notice is None or not notice.is_error or notice.message in self.told:
             return
@@ -353,7 +353,7 @@ class HandoutMaker(QObject):
         QTimer.singleShot(0, self._program, self._program.close)
 
     def report(self) -> int:
-        """Tell how it ended, and what could not be shown; returns the exit code."""
+        """Report the outcome, and what could not be shown; returns the exit code."""
         self._on_going()
         *before, last = dict.fromkeys(filter(None, self.told))
         for sentence in before:

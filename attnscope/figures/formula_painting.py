@@ -180,7 +180,7 @@ class _Parser:
         return parts
 
     def _closes(self, opener: str) -> bool:
-        """Whether the bracket that opens here is closed before one around it is."""
+        """Whether the bracket that opens here is closed before an enclosing one."""
         depth, closer = 0, _CLOSING[opener]
         for letter in self._text[self._at + 1 :]:
             if depth == 0 and letter == closer:
@@ -254,7 +254,7 @@ class _Parser:
         return [*parts[:cut], Fraction(_without_brackets(above), _without_brackets(below))]
 
     def _unit(self) -> list[Node]:
-        """The factors that follow without a space."""
+        """Consecutive factors without a space between them."""
         parts: list[Node] = []
         while self._peek() and self._peek() not in _AFTER_UNIT:
             self._append(parts)
@@ -283,7 +283,7 @@ def _ends_product(part: Node, *, is_spaced: bool) -> bool:
 
 
 def _wants_more(part: Node) -> bool:
-    """Whether what follows belongs to it, as to the ∂ of ∂ gate and the sum of Σ w."""
+    """Whether the following part belongs to it, as to the ∂ of ∂ gate and the sum of Σ w."""
     return isinstance(part, Symbol) and (part.kind == "large" or part.text == "∂")
 
 
@@ -324,7 +324,7 @@ Paint = Callable[[QPainter, float, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Something set: its size around its baseline, and how it is painted from its left end there."""
+    """A typeset part: its size around its baseline, and how to paint it from its left end there."""
 
     width: float
     ascent: float
@@ -334,7 +334,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetFormula:
-    """A formula in lines. `baseline` is that of the first line, from the top; sizes in px."""
+    """A typeset formula. `baseline` is that of the first line, from the top; sizes in px."""
 
     lines: tuple[tuple[float, float, Box], ...]
     width: float
@@ -352,7 +352,7 @@ class SetFormula:
 
 
 def set_formula(texts: Sequence[str], size_px: int, room: float = 0.0) -> SetFormula:
-    """Formulas below each other, each broken at spaces where it is wider than `room` (0: never).
+    """Typeset formulas below each other, each broken at spaces where it exceeds `room` (0: never).
 
     `size_px` is that of the letters around it, as in `style.font`.
     """
@@ -361,7 +361,7 @@ def set_formula(texts: Sequence[str], size_px: int, room: float = 0.0) -> SetFor
 
 @lru_cache(maxsize=1024)
 def _laid_out(texts: tuple[str, ...], em: float, room: float, _families: tuple[str, ...]) -> SetFormula:
-    """Kept: a layout asks for the height of each formula again and again, at a few widths."""
+    """Cached: a layout asks for the height of each formula repeatedly, at a few widths."""
     metrics = QFontMetricsF(_face(em))
     top, lines, width = 0.0, [], 0.0
     least_up, least_down = 0.78 * metrics.ascent(), 0.7 * metrics.descent()
@@ -377,7 +377,7 @@ def _laid_out(texts: tuple[str, ...], em: float, room: float, _families: tuple[s
 
 
 def _broken(parts: tuple[Node, ...], em: float, room: float) -> list[Box]:
-    """The lines of one formula: greedily filled, never inside brackets or fractions, nothing left out.
+    """The lines of one formula: filled greedily, never broken inside brackets or fractions, complete.
 
     Whole terms stay together: a line ends before a sign, never after one and never beside a product's dot.
     What is wider than the room all the same is made smaller.
@@ -398,7 +398,7 @@ def _broken(parts: tuple[Node, ...], em: float, room: float) -> list[Box]:
 
 
 def _terms(parts: tuple[Node, ...]) -> list[tuple[Node, ...]]:
-    """Unbreakable parts: those between the spaces at which a line may end."""
+    """Unbreakable parts, between the spaces at which a line may end."""
     terms: list[tuple[Node, ...]] = []
     begin = 0
     for k, part in enumerate(parts):
@@ -421,7 +421,7 @@ def _joined(terms: Sequence[tuple[Node, ...]]) -> tuple[Node, ...]:
 
 
 def _within(box: Box, room: float) -> Box:
-    """The same, made smaller where it is wider than the room."""
+    """The same, scaled down if it exceeds the room."""
     if box.width <= room or room <= 0.0:
         return box
     scale = room / box.width
@@ -611,7 +611,7 @@ def _bracket(sign: str, half: float, em: float) -> Box:
 
 
 def _line(painter: QPainter, line: QLineF, width: float) -> None:
-    """A line of one width, lying on whole pixels where it is level."""
+    """A line of one width, aligned to whole pixels if horizontal."""
     at = round(line.y1() - width / 2) if line.y1() == line.y2() else line.y1()
     if line.y1() == line.y2():
         painter.fillRect(QRectF(line.x1(), at, line.length(), width), painter.pen().color())

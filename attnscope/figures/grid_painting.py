@@ -44,7 +44,7 @@ _LAYER_GAPS = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridLayout:
-    """The rectangles of a grid. `area` is what thumbnails may cover; headers lie left of and above it.
+    """The rectangles of a grid. `area` is the room for thumbnails; headers lie left of and above it.
 
     `rows` are what the eye sees: `n_lines` of them make one layer.
     """
@@ -72,27 +72,27 @@ class GridLayout:
 
     @property
     def pitch_x(self) -> float:
-        """From one head to the next, in pixels."""
+        """Distance from one head to the next, in pixels."""
         return self.box_width + self.gap
 
     @property
     def pitch_y(self) -> float:
-        """From one row to the next within a layer, in pixels."""
+        """Distance from one row to the next within a layer, in pixels."""
         return self.box_height + self.gap + self.label_px
 
     @property
     def layer_pitch(self) -> float:
-        """From one layer to the next, in pixels."""
+        """Distance from one layer to the next, in pixels."""
         return self.n_lines * self.pitch_y + (_LAYER_GAPS * self.gap if self.n_lines > 1 else 0.0)
 
     @property
     def n_layers(self) -> int:
-        """How many layers the grid shows."""
+        """Number of layers in the grid."""
         return len(self.rows) // self.n_lines
 
     @property
     def height(self) -> float:
-        """The height of all rows, in sight or not."""
+        """The height of all rows, visible or not."""
         return self.n_layers * self.layer_pitch
 
     def layer_rect(self, layer: int) -> QRectF:
@@ -101,7 +101,7 @@ class GridLayout:
         return self.box(first, 0).united(self.box(first + self.n_lines - 1, 0))
 
     def step(self, place: tuple[int, int], step: tuple[int, int]) -> tuple[int, int]:
-        """The place one step away: sideways on through the lines of a layer, never past an edge."""
+        """The neighbouring place: sideways continuing through the lines of a layer, never past an edge."""
         row, column = place[0] + step[0], place[1] + step[1]
         if column < 0 and row % self.n_lines:
             row, column = row - 1, len(self.rows[row - 1]) - 1
@@ -133,7 +133,7 @@ class GridLayout:
         return self.rows[row][column] if self.box(row, column).contains(position) else None
 
     def place(self, head: HeadRef) -> tuple[int, int] | None:
-        """The (row, column) of a head, or None when the grid does not show it."""
+        """The (row, column) of a head, or None if the grid does not show it."""
         for row, heads in enumerate(self.rows):
             if head in heads:
                 return row, heads.index(head)
@@ -212,7 +212,7 @@ def _fit(rect: QRectF, layers: tuple[tuple[HeadRef, ...], ...], aspect: float, n
 
 
 def _divides(layers: tuple[tuple[HeadRef, ...], ...], n_lines: int) -> bool:
-    """Whether each layer falls into `n_lines` equal lines of two heads or more, of more in many lines."""
+    """Whether each layer splits into `n_lines` equal lines of two heads or more, of more with many lines."""
     least = 2 if n_lines <= _FEW_LINES else _LEAST_IN_MANY
     return n_lines == 1 or all(
         len(heads) % n_lines == 0 and len(heads) >= least * n_lines for heads in layers
@@ -264,7 +264,7 @@ def paint_grid(
     is_rough: bool = False,
     is_paper: bool = False,
 ) -> GridLayout:
-    """Draw the grid into `rect` and return where everything lies.
+    """Draw the grid into `rect` and return its layout.
 
     `is_rough` is for pictures in motion: maps with more cells than pixels are sampled, not pooled.
     `is_paper` is for files: cells that are not allowed are hatched, as in a map of its own.
@@ -341,7 +341,7 @@ def _grid_images(
 def _paper_images(
     painter: QPainter, layout: GridLayout, grids: tuple[SiteGrid, ...], style: MapStyle, palette: Palette
 ) -> list[list[QImage]]:
-    """One image for each head as a file shows it, with hatch where nothing is allowed."""
+    """One image for each head as drawn in a file, hatched where nothing is allowed."""
     words, box, images = code_colours(style.colour_map, palette), layout.box(0, 0), []
     for grid in grids:
         codes: Codes = codes_from_grid(grid, style.scale)
@@ -380,7 +380,7 @@ def _paint_frames(painter: QPainter, boxes: Mapping[tuple[int, int], QRectF], pa
 def _paint_coloured(
     painter: QPainter, layout: GridLayout, visible: list[tuple[int, int]], frames: Mapping[HeadRef, str]
 ) -> None:
-    """Frames that stand for a number of each head, as thick as the gap allows."""
+    """Paint frames coloured by a number of each head, as thick as the gap allows."""
     width = _coloured_px(layout)
     for row, column in visible:
         colour = frames.get(layout.rows[row][column])
@@ -402,7 +402,9 @@ def _paint_gates(
     gates: Gates,
     palette: Palette,
 ) -> None:
-    """Heads that are off: dimmed and struck through. Heads in between: a bar as high as the gate."""
+    """Paint gates: heads that are off are dimmed and struck through, partly open ones get a bar as high as
+    the gate.
+    """
     values = dict(gates.values)
     if not values:
         return

@@ -1,4 +1,4 @@
-r"""A figure as one HTML file to hover over: exact weights, no network, one script named by its hash.
+r"""A figure as one interactive HTML file: exact weights, no network, one script named by its hash.
 
 Tokens come from strangers (F53). In the JSON block every `<`, `>` and `&` is written as `\u003c` and the
 like, and so is all that is not ASCII, U+2028 among it; elsewhere text is escaped. The page forbids itself
@@ -235,7 +235,7 @@ _N_STOPS = 16
 
 
 def html_bytes(spec: FigureSpec) -> bytes:
-    """The page of a figure's maps; raises UserError where there are none, or too many weights."""
+    """The page of a figure's maps; raises UserError if there are none, or too many weights."""
     maps = shown_maps(spec)
     check_page(spec)
     title = heading(spec, maps)
@@ -264,13 +264,13 @@ def html_bytes(spec: FigureSpec) -> bytes:
 
 
 def script_json(value: object) -> str:
-    """JSON that can stand inside a script element: no character of it can end the element or a line."""
+    """JSON that is safe inside a script element: none of its characters can end the element or a line."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def heading(spec: FigureSpec, maps: tuple[HeadMap, ...]) -> str:
-    """The title, or up to three heads by name, of more how many there are: `8 heads of the decoder`."""
+    """The title, or up to three heads by name, or their number: `8 heads of the decoder`."""
     if spec.title:
         return plain_text(spec.title)
     if len(maps) <= 3:
@@ -280,7 +280,7 @@ def heading(spec: FigureSpec, maps: tuple[HeadMap, ...]) -> str:
 
 
 def check_page(spec: FigureSpec) -> None:
-    """Raise UserError when the figure has no maps for a page, or more than a browser can show."""
+    """Raise UserError if the figure has no maps for a page, or more than a browser can show."""
     maps = shown_maps(spec)
     if not maps:
         raise UserError(
@@ -355,7 +355,7 @@ def _link(cell: GoldCell) -> dict[str, object]:
 
 
 def _row(weights: NDArray[np.float32]) -> list[float | None]:
-    """One row in the fewest digits that give it back: null where the mask forbids, −1 for no number."""
+    """One row in the fewest digits that restore it: null where the mask forbids, −1 for a missing number."""
     is_nan = np.isnan(weights)
     if is_nan.all():
         return [-1] * len(weights)
@@ -369,7 +369,7 @@ def _name(head_map: HeadMap) -> str:
 
 
 def _letter(i: int) -> str:
-    """A … z, then nothing: many maps are told apart by their names."""
+    """A … z, then nothing: beyond that, maps are distinguished by their names."""
     return chr(ord("a") + i) if i < 26 else ""
 
 

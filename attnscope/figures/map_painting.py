@@ -1,4 +1,4 @@
-"""One head in full: where everything lies, cells, token axes, colour bar, the value under the cursor."""
+"""One head in full: layout, cells, token axes, colour bar, the value under the cursor."""
 
 import re
 from dataclasses import dataclass
@@ -127,7 +127,7 @@ def paint_colour_bar(painter: QPainter, rect: QRectF, colours: ColourBar, palett
 def _paint_ticks(
     painter: QPainter, bar: QRectF, ticks: tuple[tuple[float, str], ...], palette: Palette
 ) -> None:
-    """The ends, and of the ticks between them those that have room."""
+    """Paint the ends, and the ticks between them that have room."""
     drawn: list[float] = []
     for height, label in sorted(ticks, key=lambda tick: min(tick[0], 1 - tick[0])):
         if any(abs(height - other) * bar.height() < type_px(11) for other in drawn):
@@ -239,7 +239,7 @@ def map_layout(
     has_corner: bool | None = None,
     names: tuple[str, str] = ("", ""),
 ) -> MapLayout:
-    """Lay a map out in `rect`: square cells where the shape allows it, everything on whole pixels.
+    """Lay a map out in `rect`: square cells if the shape allows it, everything on whole pixels.
 
     Key labels turn as they have room, or by `turn`. `is_compact` is for one of several panels: smaller
     margins, cells at the left, and no corner for the axes' `names` unless `has_corner` asks for it.
@@ -331,7 +331,7 @@ def paint_head_map(
     cache: ImageCache | None = None,
     not_allowed_words: str = "not allowed",
 ) -> MapLayout:
-    """Draw one map into `rect` and return where everything lies.
+    """Draw one map into `rect` and return its layout.
 
     `view` is the visible part in cells (x keys, y queries); `highlight` a (query, key) of which either
     may be None. Rows are queries, columns are keys. `is_compact` leaves the axes' names out, unless
@@ -394,7 +394,7 @@ def paint_readout(
 def paint_note(
     painter: QPainter, rect: QRectF, value: str, names: str, position: QPointF, palette: Palette
 ) -> None:
-    """Write a value, and what it is of, in a box beside `position`, staying inside `rect`."""
+    """Write a value and its meaning in a box beside `position`, staying inside `rect`."""
     value_font, name_font = font(NORMAL_PX, is_bold=True), font(SMALL_PX)
     width = max(
         QFontMetricsF(value_font).horizontalAdvance(value),
@@ -418,7 +418,7 @@ def paint_note(
 
 
 def weight_text(weight: float, *, has_left_out: bool = False, is_knocked_out: bool = False) -> str:
-    """A weight with four significant digits, or what stands in its place."""
+    """A weight with four significant digits, or the reason for its absence."""
     if np.isnan(weight):
         return "knocked out" if is_knocked_out else "not allowed by the mask"
     if np.isinf(weight):
@@ -487,7 +487,7 @@ def paint_codes(
     cache: ImageCache,
     key: tuple[object, ...],
 ) -> None:
-    """The cells in view, from codes to the colours `words`; an image of them is kept under `key`."""
+    """Paint the visible cells from codes in the colours `words`; their image is cached under `key`."""
     if layout.view == whole_view(*codes.shape) and has_vector_cells(painter, codes.size):
         paint_vector_cells(painter, layout.cells, codes, words, hatch=palette.hatch)
     elif codes.size:
@@ -512,7 +512,7 @@ def paint_values(
     colour_map: str,
     size_px: int,
 ) -> None:
-    """The numbers of the cells in view that have a colour, in ink that is seen on it; none below 0.005."""
+    """Write the numbers of the visible coloured cells, in a contrasting colour; none below 0.005."""
     if not size_px:
         return
     painter.setFont(font(size_px))

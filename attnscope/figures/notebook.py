@@ -214,7 +214,7 @@ function drawLines(root, data) {{
 def notebook_html(
     spec: FigureSpec, axes: Sequence[Axes], picture: Callable[[Format, int], bytes]
 ) -> str | None:
-    """The figure to hover over, at most MAX_BYTES; None where it is a picture and nothing else.
+    """The interactive figure, of at most MAX_BYTES; None if it is a plain picture.
 
     `axes` are the tokens of each row of a grid; `picture` gives the file of a format at some dots per inch.
     """
@@ -278,7 +278,7 @@ def _data(spec: FigureSpec, axes: Sequence[Axes]) -> dict[str, Any] | None:
 
 
 def _grid_data(spec: GridFigure, axes: Sequence[Axes]) -> dict[str, Any] | None:
-    """All heads of a stack as levels; None where a thumbnail has fewer cells than its map."""
+    """All heads of a stack as levels; None if a thumbnail has fewer cells than its map."""
     grids = spec.grids
     n_cells = sum(grid.levels.size for grid in grids)
     is_whole = all(grid.levels.shape[1:] == (grid.n_queries, grid.n_keys) for grid in grids)
@@ -317,7 +317,7 @@ def _grid_data(spec: GridFigure, axes: Sequence[Axes]) -> dict[str, Any] | None:
 
 
 def _levels(weights: NDArray[np.float32], peak: float) -> NDArray[np.uint8]:
-    """Weights as 1 to 255 in parts of the peak; 0 for what is not allowed, or no number."""
+    """Weights as levels 1 to 255 of the peak; 0 for forbidden cells, or missing numbers."""
     shares = np.nan_to_num(np.clip(weights / peak, -1, 1), nan=-1.0)
     return np.where(shares < 0, 0, 1 + np.round(254 * shares)).astype(np.uint8)
 
@@ -327,14 +327,14 @@ def _packed(parts: Iterable[NDArray[Any]]) -> str:
 
 
 def _body(data: dict[str, Any]) -> str:
-    """The elements that the scripts fill, and nothing that comes from a text."""
+    """The elements that the scripts fill, without any content from a text."""
     parts = {"lines": "series" in data, "grid": "lines" in data}
     places = "".join(f'<div id="{name}"></div>' for name, is_there in parts.items() if is_there)
     return f'<div id="readout"></div>{places}<div id="page"><div id="maps"></div></div>'
 
 
 def _picture(picture: Callable[[Format, int], bytes], room: int) -> str | None:
-    """The figure as a data address without its scheme: SVG if small, else few colours."""
+    """The figure as a data URL without its scheme: SVG if small, else with few colours."""
     svg = picture("svg", 0)
     if len(svg) * 4 / 3 < min(room, _PICTURE_BYTES):
         return "image/svg+xml;base64," + base64.b64encode(svg).decode()

@@ -1,4 +1,4 @@
-"""A page: sizes that are often asked for, a height without a white rest, room to read, title and caption.
+"""A page: common sizes, a height without blank space, readability, title and caption.
 
 Columns of journals are 85, 114 and 174 mm wide, which suits the author guides of most; a slide is 16:9.
 Heights are worked out from the layouts that painting uses, in layout pixels at the type's size on paper.
@@ -47,7 +47,7 @@ PresetName = Literal["single", "one-and-half", "double", "slide"]
 
 
 class PaperOptions(TypedDict, total=False):
-    """The page of a figure: one by name, or its own lengths in millimetres, points and dots per inch."""
+    """The page of a figure: a named one, or its own lengths in millimetres, points and dots per inch."""
 
     size: Annotated[PresetName | None, None]
     width_mm: Annotated[float | None, None]
@@ -57,7 +57,7 @@ class PaperOptions(TypedDict, total=False):
 
 
 class PageOptions(PaperOptions, total=False):
-    """A page, and the words on it: a title, and whether the figure's caption stands below."""
+    """A page and its words: a title, and whether the figure's caption is below."""
 
     title: Annotated[str, ""]
     has_caption: Annotated[bool, False]
@@ -72,7 +72,7 @@ _TITLE_LINE_PX = 23.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """A size in millimetres and points, under a name for the command line and one for people.
+    """A size in millimetres and points, with a name for the command line and one for display.
 
     A slide `is_whole`: its height belongs to it. The height of a column is up to what stands in it.
     """
@@ -99,7 +99,7 @@ def preset_named(name: str) -> Preset | None:
 
 
 def preset_of(spec: FigureSpec) -> Preset | None:
-    """The preset whose width and type the figure has; None when the size is its own."""
+    """The preset with the figure's width and type; None if the size is its own."""
     for preset in PRESETS:
         is_wide = abs(spec.width_mm - preset.width_mm) < _TOLERANCE_MM
         is_high = not preset.is_whole or abs(spec.height_mm - preset.height_mm) < _TOLERANCE_MM
@@ -109,7 +109,7 @@ def preset_of(spec: FigureSpec) -> Preset | None:
 
 
 def suiting_preset(spec: FigureSpec) -> Preset:
-    """A single column for one map of a short text and for lines, two for all else."""
+    """A single column for one map of a short text and for lines, two columns otherwise."""
     name = "single" if spec.suits_column() else "double"
     return next(preset for preset in PRESETS if preset.name == name)
 
@@ -122,7 +122,7 @@ def sized(
     height_mm: float | None = None,
     font_pt: float | None = None,
 ) -> FigureT:
-    """`spec` on a page of what is given; the rest as a preset has it, its own or the one that suits.
+    """`spec` on the given page; the rest from a preset: the given one or the default.
 
     Without a height the page ends where the figure does, except that of a slide.
     """
@@ -139,17 +139,17 @@ def sized(
 
 
 def page_of(spec: FigureSpec) -> tuple[float, float, float]:
-    """Width and height in millimetres and type in points."""
+    """Width and height in millimetres and size of type in points."""
     return spec.width_mm, spec.height_mm, spec.font_pt
 
 
 def is_fitted(spec: FigureSpec) -> bool:
-    """Whether the page ends where the figure does."""
+    """Whether the page ends with the figure."""
     return spec.follows_width and fitted(spec).height_mm == spec.height_mm
 
 
 def fitted(spec: FigureT) -> FigureT:
-    """`spec` as high as what it shows at its width; unchanged where a view takes any height."""
+    """`spec` at the height of its content at its width; unchanged if a view takes any height."""
     width_px = spec.width_px / spec.type_scale
     if not spec.follows_width or spec.is_empty or not spec.font_pt > 0 or not width_px > 0:
         return spec
@@ -165,13 +165,13 @@ def fitted(spec: FigureT) -> FigureT:
 
 
 def least_width_mm(spec: FigureSpec) -> float:
-    """The least width of a figure at its size of type; 0 for a view that takes any."""
+    """The least width of a figure at its size of type; 0 for a view that takes any width."""
     width = spec.least_px + (_BAR_PX if spec.has_colour_bar() else 0.0)
     return round(width * _mm_of_px(spec) + 0.05, 1) if spec.least_px else 0.0
 
 
 def check_width(spec: FigureSpec) -> None:
-    """Raise UserError when the figure is too narrow to be read."""
+    """Raise UserError if the figure is too narrow to be readable."""
     least = least_width_mm(spec)
     if 0 < spec.width_mm < least:
         raise UserError(
@@ -182,7 +182,7 @@ def check_width(spec: FigureSpec) -> None:
 
 
 def values_hint(spec: FigureSpec, *, wider: str = "--width-mm {:.0f}") -> str:
-    """Why the weights that were asked for are not in their cells, and what to do; empty where they are.
+    """Why requested weights are not in their cells, and what to do; empty if they are.
 
     `wider` names the width in mm that has room.
     """
@@ -202,7 +202,7 @@ def values_hint(spec: FigureSpec, *, wider: str = "--width-mm {:.0f}") -> str:
 
 
 def _too_narrow(spec: FigureSpec) -> float | None:
-    """The width of the cells, in layout pixels, where their weights have no room; None where they have."""
+    """Width of the cells, in layout pixels, if it is too small for their weights; else None."""
     whole = QRectF(0.0, 0.0, spec.width_px / spec.type_scale, spec.height_px / spec.type_scale)
     with paper_type(spec.style.font):
         cell_px = spec.cell_px(whole.adjusted(0.0, 0.0, 0.0, -sum(frame_heights(spec))))
@@ -231,7 +231,7 @@ def frame_heights(spec: FigureSpec) -> tuple[float, float]:
 
 
 def _frame_lines(spec: FigureSpec) -> tuple[list[str], list[str]]:
-    """The lines of the title and those of the caption, broken at the page's width."""
+    """The lines of the title and of the caption, wrapped to the page's width."""
     width = spec.width_px / spec.type_scale - 2 * _MARGIN_PX
     face = font(LARGE_PX, is_bold=True)
     titles = wrapped((plain_text(spec.title),), width, face) if spec.title else []
@@ -266,7 +266,7 @@ def _paint_caption(painter: QPainter, rect: QRectF, lines: list[str], palette: P
 
 
 def check_look(style: MapStyle) -> None:
-    """Raise UserError for a colour map, scale or turn that there is not, or a number below 0."""
+    """Raise UserError for an unknown colour map, scale or turn, or a negative number."""
     _require_one_of("colour_map", style.colour_map, COLOUR_MAPS)
     _require_one_of("scale", style.scale, SCALES)
     _require_one_of("turn", style.turn, (*TURNS, None))
@@ -280,7 +280,7 @@ def check_look(style: MapStyle) -> None:
 
 
 def check_font(family: str) -> None:
-    """Raise UserError for a font that this computer does not have; the empty name is the system's."""
+    """Raise UserError for a font missing on this computer; the empty name is the system's."""
     known = {name.casefold(): name for name in QFontDatabase.families()}
     if family and family.casefold() not in known:
         alike = difflib.get_close_matches(family.casefold(), known, n=3, cutoff=0.5) or sorted(known)[:5]

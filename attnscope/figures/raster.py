@@ -1,4 +1,4 @@
-"""From weights to pixels, with nothing smoothed: each has the colour of one cell; in a file, rectangles."""
+"""From weights to pixels without smoothing: each cell has one colour; in a file, rectangles."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ HATCH_PERIOD_PX = 7.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapCodes:
-    """The codes of one map with what its colour bar must say."""
+    """The codes of one map, with the data for its colour bar."""
 
     codes: Codes
     peak: float
@@ -31,7 +31,7 @@ class MapCodes:
 
 
 class ImageCache:
-    """Keeps what was last painted, by slot; an image is rebuilt when its key changes.
+    """Caches the last painted image of each slot; an image is rebuilt when its key changes.
 
     Whoever owns the cache clears it when the data changes: keys name the data by identity.
     """
@@ -41,7 +41,7 @@ class ImageCache:
         self._codes: dict[Hashable, MapCodes] = {}
 
     def image(self, slot: Hashable, key: Hashable) -> QImage | None:
-        """The image in `slot` when it was made for `key`."""
+        """The image in `slot` if it was made for `key`."""
         found = self._images.get(slot)
         return found[1] if found is not None and found[0] == key else None
 
@@ -58,13 +58,13 @@ class ImageCache:
         return self._codes[key]
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Clear the cache."""
         self._images.clear()
         self._codes.clear()
 
 
 def map_codes(weights: NDArray[np.float32], scale: Scale, full: float = 1.0) -> MapCodes:
-    """The codes of a map, its largest weight, and which kinds of missing numbers it has."""
+    """The codes of a map, its largest weight, and the kinds of missing numbers in it."""
     codes = codes_from_weights(weights, scale, full)
     finite = weights[np.isfinite(weights)]
     return MapCodes(
@@ -76,7 +76,7 @@ def map_codes(weights: NDArray[np.float32], scale: Scale, full: float = 1.0) -> 
 
 
 def scale_peaks(weights: NDArray[np.float32], scale: Scale, full: float = 1.0) -> NDArray[np.float32]:
-    """The weight that the end of the colour map stands for, for each row [n_queries, 1].
+    """The weight at the end of the colour map, for each row [n_queries, 1].
 
     `fixed`: `full`, which is 1 for one head. `head`: the largest weight of the map. `row`: the largest
     of each row. Never 0.
@@ -94,7 +94,7 @@ def scale_peaks(weights: NDArray[np.float32], scale: Scale, full: float = 1.0) -
 
 
 def codes_from_weights(weights: NDArray[np.float32], scale: Scale, full: float = 1.0) -> Codes:
-    """Codes of a weight map. NaN is not allowed; infinities and rows that are all NaN are no data."""
+    """Codes of a weight map. NaN is forbidden; infinities and rows that are all NaN are missing data."""
     shares = np.clip(np.nan_to_num(weights / scale_peaks(weights, scale, full), nan=0.0), 0.0, 1.0)
     codes: Codes = (np.rint(shares * 255) + FIRST_COLOUR).astype(np.uint16)
     is_nan = np.isnan(weights)
@@ -212,7 +212,7 @@ def is_vector(painter: QPainter) -> bool:
 
 
 def image_size(painter: QPainter, rect: QRectF, window: QRectF) -> tuple[tuple[int, int], float]:
-    """The pixels an image of `window` should have when drawn into `rect`, and its scale.
+    """The size in pixels for an image of `window` drawn into `rect`, and its scale.
 
     On pixels: exactly the device's. In SVG and PDF: a whole number of pixels for each cell, twice the
     layout's resolution or more, so that the image is crisp and no viewer has to smooth it.
@@ -232,7 +232,7 @@ _LAP_PX = 0.3
 
 
 def has_vector_cells(painter: QPainter, n_cells: int) -> bool:
-    """Whether this many cells are painted as rectangles: in SVG and PDF, where they are few enough."""
+    """Whether this many cells are painted as rectangles: in SVG and PDF, if they are few enough."""
     return is_vector(painter) and 0 < n_cells < MAX_CELLS
 
 
@@ -266,7 +266,7 @@ def _runs(row: Codes) -> list[tuple[int, int, int]]:
 
 
 def _diagonals(box: QRectF) -> list[QLineF]:
-    """The lines x + y = k · period within `box`, which go on from one box to the next."""
+    """The lines x + y = k · period within `box`, continuous across boxes."""
     low, high = box.left() + box.top(), box.right() + box.bottom()
     sums = np.arange(np.ceil(low / HATCH_PERIOD_PX), np.floor(high / HATCH_PERIOD_PX) + 1) * HATCH_PERIOD_PX
     lines = []
@@ -329,7 +329,7 @@ _DARKEST, _BRIGHTEST = 64.0, 192.0
 
 
 def over_grey(colours: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Colours [n, 3] as they look over the middle grey of a picture: what a colour bar beside it shows."""
+    """Colours [n, 3] over the middle grey of a picture, as shown in the colour bar beside it."""
     grey = (_DARKEST + _BRIGHTEST) / 2
     shown: NDArray[np.uint8] = np.rint(COLOUR_SHARE * colours + (1 - COLOUR_SHARE) * grey).astype(np.uint8)
     return shown

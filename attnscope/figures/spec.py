@@ -111,7 +111,7 @@ class FigureRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureSpec(ABC):
-    """A picture with its numbers: its look, words and page. What it shows is added by its view.
+    """A picture with its numbers: its look, words and page. Its view adds the content.
 
     A view is a class below this one in a file of `attnscope.figures.views`: fields for what it shows, and
     what is asked of it here. `dpi` matters for PNG and the clipboard only. `font_pt` is the size of token
@@ -168,7 +168,7 @@ class FigureSpec(ABC):
 
     @classmethod
     def of_trace(cls, wanted: "Wanted", **page: Any) -> "FigureSpec":
-        """The figure of what is wanted of a trace; `page` is what every figure has."""
+        """The figure of the wanted part of a trace; `page` is what every figure has."""
         raise NotImplementedError(f"The view {cls.view} is not drawn from a trace.")
 
     @classmethod
@@ -179,13 +179,13 @@ class FigureSpec(ABC):
         checks: tuple[PositionCheck, ...] = (),
         **page: Any,
     ) -> "FigureSpec":
-        """The figure of positional encodings; `only` is what was chosen of what it `asks`, as typed."""
+        """The figure of positional encodings; `only` is the choice from what it `asks`, as typed."""
         raise NotImplementedError(f"The view {cls.view} is not drawn from positional encodings.")
 
     @property
     @abstractmethod
     def is_empty(self) -> bool:
-        """Whether there is nothing to show."""
+        """Whether it is empty."""
 
     @abstractmethod
     def paint(self, painter: QPainter, rect: QRectF, palette: Palette) -> None:
@@ -216,11 +216,11 @@ class FigureSpec(ABC):
         return iter(())
 
     def parts(self) -> "tuple[FigureSpec, ...]":
-        """The figures that it is made of, where it shares its page among several."""
+        """The figures that share its page, if there are several."""
         return ()
 
     def fits_together(self) -> bool:
-        """Whether what a file says of it can be painted."""
+        """Whether the data in a file is consistent, so that it can be painted."""
         return True
 
     def heads(self) -> Iterator[HeadRef]:
@@ -228,11 +228,11 @@ class FigureSpec(ABC):
         return (head_map.head for head_map in self.held_maps())
 
     def held_maps(self) -> tuple[HeadMap, ...]:
-        """The maps of heads that it holds itself."""
+        """The heads' maps that it holds itself."""
         return ()
 
     def titled_maps(self) -> Iterator[tuple[str, str, HeadMap]]:
-        """The maps that are drawn, each with letter and title of its part."""
+        """The maps drawn, each with letter and title of its part."""
         return (("a", "", head_map) for head_map in self.held_maps())
 
     def site_checks(self) -> tuple[SelfCheck, ...]:
@@ -248,7 +248,7 @@ class FigureSpec(ABC):
         return ()
 
     def mapped(self, change: Callable[[HeadMap], HeadMap]) -> Self:
-        """The figure with other maps."""
+        """The figure with other maps in place of its own."""
         return self
 
     def without_special(self) -> Self:
@@ -264,11 +264,11 @@ class FigureSpec(ABC):
         return ()
 
     def has_colour_bar(self) -> bool:
-        """Whether a bar beside it says what its colours mean."""
+        """Whether it has a colour bar of its own."""
         return self.style.has_bar and "bar" in self.choices
 
     def suits_column(self) -> bool:
-        """Whether one column of a journal is wide enough."""
+        """Whether it fits into one column of a journal."""
         return False
 
     def hint(self) -> str:
@@ -276,11 +276,11 @@ class FigureSpec(ABC):
         return ""
 
     def cell_px(self, body: QRectF) -> float | None:
-        """The shorter side of a cell of a figure with cells, in layout pixels; None where it has none."""
+        """The shorter side of a cell, in layout pixels; None for a figure without cells."""
         return None
 
     def widest_value(self) -> str:
-        """The widest text that stands in a cell."""
+        """The widest text in a cell."""
         return ""
 
     def asked(self) -> FigureRequest | None:
@@ -288,7 +288,7 @@ class FigureSpec(ABC):
         return None
 
     def as_view(self, kind: type[FigureT], **shown: object) -> FigureT:
-        """Look, words and page of this figure with what another view shows."""
+        """Look, words and page of this figure with the content of another view."""
         values: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(FigureSpec)}
         return kind(**{**values, **shown})
 
@@ -315,7 +315,7 @@ class FigureSpec(ABC):
 
 
 def check_spec(spec: FigureSpec) -> None:
-    """Raise UserError when the figure has nothing to show or an impossible size."""
+    """Raise UserError if the figure is empty or has an impossible size."""
     if spec.is_empty:
         raise UserError(
             f"The figure '{spec.view}' has nothing to show.",
@@ -346,7 +346,7 @@ def check_spec(spec: FigureSpec) -> None:
 
 
 def check_dots(spec: FigureSpec) -> None:
-    """Raise UserError when the figure has too many pixels for an image."""
+    """Raise UserError if the figure has too many pixels for an image."""
     width, height = spec.size_in_dots
     if width * height > MAX_PIXELS or max(width, height) > MAX_SIDE_PX:
         raise UserError(
@@ -369,7 +369,7 @@ class DrawnTrace(Protocol):
 
     @property
     def target(self) -> Tokens | None:
-        """The second text, where there is one."""
+        """The second text, if there is one."""
 
     @property
     def gates(self) -> Gates:
@@ -426,11 +426,11 @@ class Wanted:
 
     @property
     def head(self) -> HeadRef:
-        """The first head that is wanted, or that there is."""
+        """The first wanted head, or the first of all."""
         return (self.heads or self.sites(self.stack)[0].heads)[0]
 
     def sites(self, stack: Stack | None) -> tuple[Site, ...]:
-        """The sites of a stack, of all without one; raises UserError where there is no such stack."""
+        """The sites of a stack, or all; raises UserError for a missing stack."""
         sites = tuple(site for site in self.trace.sites if stack is None or site.stack == stack)
         if not sites:
             known = ", ".join(dict.fromkeys(site.stack for site in self.trace.sites))
@@ -440,7 +440,7 @@ class Wanted:
         return sites
 
     def maps(self) -> tuple[HeadMap, ...]:
-        """The maps of the heads as the aspect shows them: one when they are blended."""
+        """The maps of the heads under the aspect: one if they are blended."""
         heads = self.heads or self.sites(self.stack)[0].heads[:1]
         aspect, trace = self.aspect, self.trace
         if aspect.blend == "none":
@@ -451,11 +451,11 @@ class Wanted:
         return (blend,) if blend is not None else ()
 
     def grids(self, stack: Stack) -> tuple[SiteGrid, ...]:
-        """The thumbnails of a stack as the aspect shows them."""
+        """The thumbnails of a stack under the aspect."""
         return tuple(self._grid(site) for site in self.sites(stack))
 
     def exact(self, grids: tuple[SiteGrid, ...]) -> tuple[NDArray[np.float32], ...]:
-        """The weights behind thumbnails, [n_heads, n_queries, n_keys]; none where one pools cells."""
+        """The weights behind thumbnails, [n_heads, n_queries, n_keys]; none if cells are pooled."""
         if any(grid.is_pooled for grid in grids):
             return ()
         return tuple(exact_grid(self.aspect, g.site, self.trace.tokens(g.site), self._weights) for g in grids)
@@ -477,7 +477,7 @@ class Wanted:
         return grid_through(aspect, grid, *trace.tokens(site), exact)
 
     def long_part(self) -> MapPart | None:
-        """The whole of the first head's map where it is too long to be held cell by cell."""
+        """The whole map of the first head if it is too long to be held cell by cell."""
         trace, head = self.trace, self.head
         site = next(site for site in trace.sites if site.key == head.site_key)
         queries, keys = self.axes(site)
@@ -516,7 +516,7 @@ def lettered_maps(spec: FigureSpec) -> tuple[tuple[str, str, HeadMap], ...]:
 
 
 def common_peak(spec: FigureSpec) -> float:
-    """The weight that the end of the colours stands for in every panel; never 0."""
+    """The weight at the end of the colours in every panel; never 0."""
     maps = shown_maps(spec)
     if spec.style.scale != "head":
         return max((m.full for m in maps), default=1.0)
@@ -525,12 +525,12 @@ def common_peak(spec: FigureSpec) -> float:
 
 
 def as_drawn(spec: FigureT) -> FigureT:
-    """The figure as its style asks for it: its maps with special tokens, or without."""
+    """The figure according to its style: its maps with special tokens, or without."""
     return spec if spec.style.has_special else spec.without_special()
 
 
 def without_special_links(shown: HeadMap, gold: tuple[GoldCell, ...]) -> tuple[GoldCell, ...]:
-    """The word links on a map, on what is left of it."""
+    """The word links on the rest of a map."""
     places = _kept(shown.queries), _kept(shown.keys)
     return tuple(cell for cell in (_moved(one, *places) for one in gold) if cell is not None)
 
@@ -542,7 +542,7 @@ def _kept(tokens: tuple[Token, ...]) -> NDArray[np.intp]:
 
 
 def without_special(shown: HeadMap) -> HeadMap:
-    """The map without the rows and columns of special tokens, its note saying what they took."""
+    """The map without the rows and columns of special tokens, with a note on their share."""
     rows, cols = _kept(shown.queries), _kept(shown.keys)
     if (len(rows), len(cols)) == shown.weights.shape:
         return shown
@@ -560,7 +560,7 @@ def without_special(shown: HeadMap) -> HeadMap:
 
 
 def _moved(cell: GoldCell, rows: NDArray[np.intp], cols: NDArray[np.intp]) -> GoldCell | None:
-    """A link on what is left of the map; None where nothing of it is."""
+    """A link on the rest of the map; None if it is gone."""
     ends = [np.searchsorted(places, part).tolist() for places, part in ((rows, cell.rows), (cols, cell.cols))]
     if any(first == end for first, end in ends):
         return None

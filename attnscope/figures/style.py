@@ -71,18 +71,18 @@ class _Type:
 
 
 def set_type_factor(factor: float) -> None:
-    """Let type on the screen be `factor` times as large as on paper, from the next painting on."""
+    """Make type on the screen `factor` times as large as on paper, from the next painting on."""
     _Type.factor = min(max(factor, 0.5), 4.0)
 
 
 def type_px(length_px: float) -> float:
-    """A length that belongs to type, such as the height of a row of text, at the present size."""
+    """A length that scales with type, such as the height of a row of text, at the current size."""
     return length_px * _Type.factor
 
 
 @contextmanager
 def type_at(factor: float, family: str = "", *, is_of_reader: bool = False) -> Iterator[None]:
-    """Type `factor` times as large as on paper within the `with`, whatever it is elsewhere.
+    """Make type `factor` times as large as on paper in the block.
 
     Where it `is_of_reader`, as in a file that keeps its texts, letters stay that no font here has.
     """
@@ -95,7 +95,7 @@ def type_at(factor: float, family: str = "", *, is_of_reader: bool = False) -> I
 
 
 def paper_type(family: str = "", *, is_of_reader: bool = False) -> AbstractContextManager[None]:
-    """Type as it is on paper within the `with`, whatever the screen shows; see `type_at`."""
+    """Make type as on paper in the block, whatever the screen shows; see `type_at`."""
     return type_at(1.0, family, is_of_reader=is_of_reader)
 
 
@@ -111,7 +111,7 @@ def font(size_px: int = SMALL_PX, *, is_bold: bool = False, is_italic: bool = Fa
 
 @lru_cache(maxsize=256)
 def _font(height_px: int, is_bold: bool, is_italic: bool, family: str) -> QFont:
-    """Made once for each look: every label of every repaint asks for one."""
+    """Cached by look: every label of every repaint asks for one."""
     result = QFont(family) if family else QFont()
     result.setPixelSize(height_px)
     result.setBold(is_bold)
@@ -122,19 +122,19 @@ def _font(height_px: int, is_bold: bool, is_italic: bool, family: str) -> QFont:
 
 
 def value_text(value: float) -> str:
-    """A number for a cell, with two digits after the point: `.25`, `1`, `10.25`, `−.25`."""
+    """A number for a cell, with two decimals: `.25`, `1`, `10.25`, `−.25`."""
     text = f"{abs(value):.2f}"
     text = "1" if text == "1.00" else text.removeprefix("0")
     return f"−{text}" if value < 0 else text
 
 
 def widest_value(peak: float) -> str:
-    """The longest text of weights up to `peak`, which is over 1 where heads are summed up."""
+    """The longest text of weights up to `peak`, which exceeds 1 if heads are summed."""
     return ".88" if peak < 1.005 else f"{peak:.2f}"
 
 
 def value_px(cell_px: float, sample: str = ".88") -> int:
-    """The size in pixels of a weight as long as `sample` that fits a cell; 0 where none is legible."""
+    """The size in pixels at which a weight as long as `sample` fits a cell; 0 if none is legible."""
     sizes = range(SMALL_PX, LEAST_VALUE_PX - 1, -1)
     return next((size for size in sizes if text_width(sample, size) + type_px(3) <= cell_px), 0)
 
@@ -154,7 +154,7 @@ LINE_PX = 15.0
 
 
 def wrapped(lines: Iterable[str], width: float, face: QFont | None = None) -> list[str]:
-    """Lines broken at spaces so that each fits; a word that is too long is elided."""
+    """Lines broken at spaces to fit; a word that is too long is elided."""
     metrics = QFontMetricsF(face or font(SMALL_PX))
     result = []
     for line in lines:
@@ -178,7 +178,7 @@ MAX_CHARACTERS = 28
 
 
 def plain_piece(piece: str, *, max_characters: int = MAX_CHARACTERS) -> str:
-    """One token's text as it can be drawn: nothing invisible, nothing reversed, not too long.
+    """One token's text, safe to draw: nothing invisible, nothing reversed, not too long.
 
     Spaces at the ends become `␣`; an empty piece becomes `∅`; a mark without a letter stands on `◌`.
     """
@@ -194,7 +194,7 @@ def plain_piece(piece: str, *, max_characters: int = MAX_CHARACTERS) -> str:
 
 
 def drawn_piece(piece: str, *, max_characters: int = MAX_CHARACTERS) -> str:
-    """`plain_piece` as it can be read here: a letter that no font of this machine has is its code point."""
+    """`plain_piece` as readable here: a letter missing from all fonts is shown as its code point."""
     text = plain_piece(piece, max_characters=max_characters)
     if text.isascii() or _Type.is_of_reader:
         return text
@@ -211,14 +211,14 @@ def _has_glyph(character: str, family: str) -> bool:
 
 
 def plain_text(text: str) -> str:
-    """Any text as it can be drawn on one line; see `plain_piece`."""
+    """Any text, safe to draw on one line; see `plain_piece`."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(map(_visible, repeat(text), range(len(text))))
 
 
 def shorten(text: str, max_characters: int) -> str:
-    """The text with its middle replaced by `…` when it has more than `max_characters`."""
+    """The text with its middle replaced by `…` if it has more than `max_characters`."""
     if len(text) <= max_characters:
         return text
     n_head = (max_characters - 1 + 1) // 2
@@ -229,7 +229,7 @@ _CACHED = re.compile(r"[/\\]models--([^/\\]+)[/\\]snapshots[/\\][0-9a-f]{40}$")
 
 
 def short_path(text: str, max_characters: int) -> str:
-    """A path without its first folders, `…/run/checkpoints/600`, when it is too long; no name is cut in two.
+    """A path without its first folders, `…/run/checkpoints/600`, if it is too long; names stay whole.
 
     A last name that is too long by itself is shortened in its middle. A model in the cache of Hugging Face's
     library is called by its name, `owner/name`.
@@ -248,12 +248,14 @@ def short_path(text: str, max_characters: int) -> str:
 
 
 def isolated(text: str) -> str:
-    """The text in Unicode isolates, so that right-to-left letters do not reorder what stands around it."""
+    """The text in Unicode isolates, so that right-to-left letters do not reorder the text around it."""
     return f"{_FIRST_STRONG_ISOLATE}{text}{_POP_ISOLATE}"
 
 
 def query_words(token: Token, *, is_isolated: bool = True) -> str:
-    """A row in words: `“la”`, or `reading “la”, writing “zone”` where it is called after what it writes."""
+    """A row in words: `“la”`, or `reading “la”, writing “zone”` if rows are named after what they
+    generate.
+    """
     name, read = (
         f"“{isolated(piece) if is_isolated else piece}”"
         for piece in map(plain_piece, (token.label, token.read))

@@ -39,7 +39,7 @@ _GAP_PX = 18.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TileLayout:
-    """The rectangles of one long map; pieces stand next to the cells, numbers outside of them."""
+    """The rectangles of one long map; pieces are next to the cells, numbers outside of them."""
 
     cells: QRectF
     bar: QRectF
@@ -54,7 +54,7 @@ class TileLayout:
 
 
 def tile_layout(rect: QRectF, n_queries: int, n_keys: int, *, has_pieces: bool = True) -> TileLayout:
-    """Lay a long map out in `rect`; the cells take all the room that is left.
+    """Lay a long map out in `rect`; the cells take all the remaining room.
 
     `has_pieces` False leaves no room for pieces, for a figure that shows none.
     """
@@ -101,7 +101,7 @@ class TileImages:
         return image
 
     def hatch(self, palette: Palette) -> QBrush:
-        """The pattern of what the mask forbids."""
+        """The hatching of forbidden cells."""
         if palette.hatch not in self._hatches:
             self._hatches[palette.hatch] = _hatch_brush(palette)
         return self._hatches[palette.hatch]
@@ -185,7 +185,7 @@ def paint_cell_values(
     style: MapStyle,
     head_peak: float,
 ) -> None:
-    """Write each weight into its cell where cells are large enough and the tile holds exact weights."""
+    """Write each weight into its cell if cells are large enough and the tile holds exact weights."""
     weights, (step_x, step_y) = tile.weights, window.step
     if weights is None or step_x < type_px(_VALUE_STEP_PX) or step_y < type_px(18):
         return
@@ -228,7 +228,7 @@ def paint_small_map(
     palette: Palette,
     head_peak: float,
 ) -> None:
-    """Draw the whole map small, and a frame around the part that is seen."""
+    """Draw the whole map small, with a frame around the visible part."""
     if overview is None:
         return
     area = small_map_rect(box, window)
@@ -262,7 +262,7 @@ def small_map_rect(box: QRectF, window: MapWindow) -> QRectF:
 
 
 def paint_tile_title(painter: QPainter, layout: TileLayout, label: str, words: str, palette: Palette) -> None:
-    """Name the head and say what is seen, in one line above the map."""
+    """Write the head's name and the visible part in one line above the map."""
     baseline = layout.title.top() + 17
     painter.setFont(font(LARGE_PX, is_bold=True))
     painter.setPen(QColor(palette.text))
@@ -297,7 +297,7 @@ def paint_tile_bar(
 
 
 def _source_rect(tile: MapTile, rows: tuple[int, int], cols: tuple[int, int]) -> QRectF:
-    """The whole blocks of a tile that some rows and columns touch, in the image's pixels."""
+    """The blocks of a tile touched by some rows and columns, in the image's pixels."""
     top, left = (rows[0] - tile.rows[0]) // tile.b, (cols[0] - tile.cols[0]) // tile.b
     bottom = -(-(rows[1] - tile.rows[0]) // tile.b)
     right = -(-(cols[1] - tile.cols[0]) // tile.b)
@@ -410,7 +410,7 @@ def _paint_key_ruler(
 def paint_ruler_names(
     painter: QPainter, layout: TileLayout, window: MapWindow, names: tuple[str, str], palette: Palette
 ) -> None:
-    """Say which axis is which, where each begins."""
+    """Name both axes at their origins."""
     key_name, query_name = names
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
@@ -446,7 +446,7 @@ class MapPart:
 def paint_map_part(
     painter: QPainter, rect: QRectF, part: MapPart, *, style: MapStyle, palette: Palette, gates: Gates
 ) -> None:
-    """Draw the part of a long map that its tile holds, as large as it fits into `rect`."""
+    """Draw the part of a long map in its tile, as large as fits into `rect`."""
     tile = part.tile
     layout, window = part_layout(rect, part)
     painter.save()
@@ -480,7 +480,7 @@ def part_layout(rect: QRectF, part: MapPart) -> tuple[TileLayout, MapWindow]:
 
 
 def part_window(part: MapPart, cells: QRectF) -> MapWindow:
-    """The window that shows just the tile's rows and columns in the cells' rectangle."""
+    """The window for exactly the tile's rows and columns in the cells' rectangle."""
     return window_on(
         n_queries=len(part.queries),
         n_keys=len(part.keys),
@@ -492,7 +492,7 @@ def part_window(part: MapPart, cells: QRectF) -> MapWindow:
 
 
 def part_size(part: MapPart) -> str:
-    """The size of the whole map, and which part of it is shown."""
+    """The size of the whole map, and the part shown."""
     whole = f"{len(part.queries):,} × {len(part.keys):,}"
     (top, bottom), (left, right) = part.tile.rows, part.tile.cols
     if (top, left, bottom, right) == (0, 0, len(part.queries), len(part.keys)):

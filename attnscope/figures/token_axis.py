@@ -1,4 +1,4 @@
-"""Token labels along the two axes of a map: turned and thinned, never overlapping.
+"""Token labels along the two axes of a map: turned and thinned to avoid overlap.
 
 Queries label the rows (left), keys the columns (top). Pieces that continue a word and special tokens
 are quieter; the highlighted token is marked and always shown. What the tokenizer has no piece for stands as
@@ -79,12 +79,12 @@ def axis_names(queries: tuple[Token, ...], style: MapStyle) -> tuple[str, str]:
 
 
 def widest(tokens: tuple[Token, ...]) -> float:
-    """The width of the widest label; texts of over 400 tokens are judged by their longest pieces."""
+    """The width of the widest label; for over 400 tokens, estimated from the longest pieces."""
     return _widest(_Same(tokens), type_key())
 
 
 class _Same:
-    """Tokens as a key that costs nothing: known by what they are, not by each piece; kept while it lives."""
+    """Tokens as a cheap key: compared by identity, not by piece; kept alive by the key."""
 
     __slots__ = ("tokens",)
 
@@ -100,14 +100,16 @@ class _Same:
 
 @lru_cache(maxsize=32)
 def _widest(same: _Same, _type: object) -> float:
-    """`widest`, worked out once for each text and size of type: every repaint asks for it."""
+    """`widest`, cached by text and size of type: every repaint asks for it."""
     tokens = same.tokens
     shown = tokens if len(tokens) <= 400 else sorted(tokens, key=lambda t: -len(t.label))[:60]
     return max((label_width(token) for token in shown), default=0.0)
 
 
 def side_by_side(tokens: tuple[Token, ...]) -> float:
-    """The least step at which level labels clear their neighbours; of over 400 tokens, the widest label."""
+    """The smallest step at which level labels clear their neighbours; for over 400 tokens, from the widest
+    label.
+    """
     return _side_by_side(_Same(tokens), type_key())
 
 
@@ -139,19 +141,19 @@ def column_height(width: float, turn: Turn) -> float:
 
 
 def stride_for(step: float, every: int = 0) -> int:
-    """Every how many tokens a label is drawn so that lines do not touch; `every` asks for fewer."""
+    """Step between labelled tokens that keeps lines apart; `every` asks for a larger one."""
     return max(1, every, math.ceil(type_px(_MIN_STEP_PX) / max(step, 1e-6)))
 
 
 def column_stride(step: float, turn: Turn, width: float, every: int = 0) -> int:
-    """Every how many keys a label of at most `width` has room when labels turn by `turn` degrees."""
+    """Step between labelled keys for labels of at most `width`, turned by `turn` degrees."""
     apart = {0: width + 8, 45: type_px(AXIS_LINE_PX) * math.sqrt(2), 90: 0.0}[turn]
     return max(stride_for(step, every), math.ceil(apart / max(step, 1e-6) - 1e-6))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AxisLabels:
-    """The labels of one axis, each up to `width` wide; of every n-th token, and of the highlighted one."""
+    """The labels of one axis, each up to `width` wide: of every n-th token, and of the highlighted one."""
 
     tokens: tuple[Token, ...]
     span: Span
@@ -160,7 +162,7 @@ class AxisLabels:
     every: int = 0
 
     def shown(self) -> list[int]:
-        """The labels to draw; the highlighted one comes last, and its neighbours give way to it."""
+        """The labels to draw; the highlighted one comes last, and its neighbours make room for it."""
         visible, highlight, stride = (
             self.span.visible(),
             self.highlight,
@@ -209,7 +211,7 @@ def paint_columns(painter: QPainter, labels: AxisLabels, bottom: float, turn: Tu
 def _paint_label(
     painter: QPainter, token: Token, box: QRectF, share: float, palette: Palette, is_highlighted: bool
 ) -> None:
-    """Draw a label with `share` of the room it leaves in its box to the left of it."""
+    """Draw a label with `share` of its free room to the left of it."""
     fitted = _fitted(token.label, token.is_special, box.width(), type_key())
     width, corners = fitted.width if fitted.corners is None else box.height(), fitted.corners
     colour = palette.muted if token.is_special or token.joins_previous else palette.text
@@ -239,7 +241,7 @@ def _paint_label(
 
 
 class _Fitted(NamedTuple):
-    """A label cut to its room, its width, how far its baseline is under its middle; a shape's corners."""
+    """A label cut to its room, its width, the offset of its baseline from its middle; a shape's corners."""
 
     text: str
     width: float

@@ -37,7 +37,7 @@ _MAX_TEXT = 400
 
 
 def caption_of(model: ModelInfo, traced: Traced, note: str = "") -> Caption:
-    """The caption of what a model gave on a text."""
+    """The caption for a model's result on a text."""
     return Caption(
         model=model.name,
         sha256=model.sha256,
@@ -49,7 +49,7 @@ def caption_of(model: ModelInfo, traced: Traced, note: str = "") -> Caption:
 
 
 def caption_lines(spec: FigureSpec) -> tuple[str, ...]:
-    """The caption as lines of plain text; empty when the figure has none."""
+    """The caption as lines of plain text; empty if the figure has none."""
     caption = spec.caption
     if caption is None:
         return ()
@@ -103,7 +103,7 @@ def program_version() -> str:
 
 
 def mask_words(maps: tuple[HeadMap, ...]) -> str:
-    """The mask in a word, as the maps show it: none, causal, or partial."""
+    """The mask in a word, according to the maps: none, causal, or partial."""
     words = {_mask_of(head_map) for head_map in maps}
     return words.pop() if len(words) == 1 else "mixed" if words else ""
 
@@ -130,14 +130,14 @@ def scale_words(spec: FigureSpec) -> str:
 
 
 def change_words(gates: Gates, interventions: Interventions) -> list[str]:
-    """The gates, and what else is changed of heads."""
+    """The gates, and other changes of heads, in words."""
     words = [change.sentence for change in interventions]
     changes = ["changed " + "; ".join(words[:4]) + (" …" if len(words) > 4 else "")] if words else []
     return [gate_words(gates), *changes]
 
 
 def quoted(text: str) -> str:
-    """The text in quotation marks, made safe to draw; nothing of no text."""
+    """The text in quotation marks, made safe to draw; empty for no text."""
     return f"“{shorten(plain_text(text), _MAX_TEXT)}”" if text else ""
 
 
@@ -153,7 +153,7 @@ def csv_bytes(spec: FigureSpec) -> bytes:
 
 
 def first_lines(spec: FigureSpec, format: str, n_lines: int) -> tuple[str, ...]:
-    """The first lines of the table, or the names and shapes of the arrays, to be looked at before saving."""
+    """The first lines of the table, or the names and shapes of the arrays, for a preview before saving."""
     if format == "npz":
         shapes = ((name, " × ".join(map(str, a.shape)) or "1") for name, a in spec.arrays().items())
         lines = [f"{name}  [{shape}]" for name, shape in shapes]
@@ -170,14 +170,14 @@ def npz_bytes(spec: FigureSpec) -> bytes:
 
 
 def safe_cell(text: str) -> str:
-    """Text for a table's cell: nothing invisible, and never a formula."""
+    """Text for a table's cell: nothing invisible, and never evaluated as a formula."""
     shown = plain_text(text) if not text.startswith(_FORMULA_STARTS[-2:]) else text
     is_formula = shown.startswith(_FORMULA_STARTS)
     return "'" + plain_text(shown) if is_formula else shown
 
 
 def exact_number_text(value: float) -> str:
-    """Nine digits, which give back a float32; what is counted, such as tokens read, has all of its own."""
+    """Nine digits, which restore a float32; counts, such as tokens read, have all their digits."""
     if not np.isfinite(value):
         return ""
     is_whole = 1e9 <= abs(value) < 2**53 and value == np.round(value)
@@ -185,7 +185,7 @@ def exact_number_text(value: float) -> str:
 
 
 def map_rows(spec: FigureSpec) -> Iterator[Iterable[str]]:
-    """One row for each weight of every map of a figure, with its panel where heads are not enough."""
+    """One row for each weight of every map of a figure, with its panel if heads are ambiguous."""
     shown = lettered_maps(spec)
     panel = ("panel",) if any(letter for letter, _, _ in shown) else ()
     has_written = any(_writes(head_map) for _, _, head_map in shown)
@@ -196,13 +196,13 @@ def map_rows(spec: FigureSpec) -> Iterator[Iterable[str]]:
 
 
 def cell_header(*, has_written: bool = False) -> tuple[str, ...]:
-    """The names of a cell's columns; a row may be called after what is written there."""
+    """The names of a cell's columns; a row may be named after what is generated there."""
     written = ("written token",) if has_written else ()
     return ("stack", "layer", "head", "query", "query token", *written, "key", "key token")
 
 
 def _writes(head_map: HeadMap) -> bool:
-    """Whether the rows are called after what is written there."""
+    """Whether the rows are named after what is generated there."""
     return any(query.read for query in head_map.queries)
 
 
@@ -277,7 +277,7 @@ class MapsFigure(FigureSpec):
 
 
 def heads_words(maps: tuple[HeadMap, ...]) -> list[str]:
-    """The heads of maps by name, their mask in a word, and what was made of the first."""
+    """The heads of maps by name, their mask in a word, and how the first was processed."""
     names = [f"{m.head.stack} {m.name or m.head.label}" for m in maps[:12]]
     plural = "head" if len(maps) == 1 else "heads"
     words = [f"{plural} {', '.join(names)}" + (" …" if len(maps) > 12 else "")]
@@ -286,6 +286,6 @@ def heads_words(maps: tuple[HeadMap, ...]) -> list[str]:
 
 
 def are_short(maps: tuple[HeadMap, ...]) -> bool:
-    """Whether one column of a journal is wide enough for maps."""
+    """Whether maps fit into one column of a journal."""
     n_tokens = max((max(len(m.queries), len(m.keys)) for m in maps), default=0)
     return 0 < n_tokens <= _MOST_TOKENS_IN_COLUMN

@@ -1,4 +1,4 @@
-"""The shelf of open models: what is on it, what is on this computer, and the one way of downloading.
+"""The shelf of open models: its list, the models on this computer, and the one way to download.
 
 Imports no torch and no Qt; the libraries of Hugging Face only where a function needs them.
 """

@@ -1,4 +1,4 @@
-"""The one way of downloading a model: into `.part` files of the library's cache, verified, then a snapshot.
+"""The one way to download a model: into `.part` files of the library's cache, verified, then a snapshot.
 
 A generator: a `for` that stops, for a pause or for good, leaves `.part` files, and the next one goes on from
 them. Nothing is a snapshot before every file has the size and the digest that the Hub named.
@@ -68,7 +68,7 @@ _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".ot", ".gguf", "
 
 
 class Trouble(Exception):
-    """A request that came to nothing: what to tell of it, and after how long it may be tried again.
+    """A failed request: the message, and the delay before a retry.
 
     `wait_s` is None where trying again would not help.
     """
@@ -119,7 +119,7 @@ def ask_hub(name: str) -> ModelOffer:
 
 
 def file_chunks(offer: ModelOffer, file: HubFile, start: int) -> Iterator[bytes]:
-    """The bytes of a file from `start` on, as they come; raises Trouble.
+    """The bytes of a file from `start` on, as they arrive; raises Trouble.
 
     The first chunk is empty where the server sends the whole file though only its rest was asked for.
     """
@@ -144,7 +144,7 @@ def file_chunks(offer: ModelOffer, file: HubFile, start: int) -> Iterator[bytes]
 
 @contextmanager
 def _opened(url: str, name: str, *, start: int = 0, is_bound: bool = False) -> Iterator[HTTPResponse]:
-    """An answer of the server; whatever goes wrong with it inside the block becomes Trouble."""
+    """A response of the server; any error inside the block becomes Trouble."""
     request = Request(url, headers={"User-Agent": f"attnscope/{__version__}", "Accept-Encoding": "identity"})
     if start:
         request.add_header("Range", f"bytes={start}-")
@@ -166,7 +166,9 @@ def _opener(is_bound: bool) -> OpenerDirector:
 
 
 def _trusted() -> ssl.SSLContext:
-    """Whom to trust: as the system says, by the library that the Hub's own brings; else as Python does."""
+    """Trusted certificates: the system's, through the library that comes with the Hub's own; else
+    Python's.
+    """
     try:
         context: ssl.SSLContext = importlib.import_module("truststore").SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     except ImportError:
@@ -175,7 +177,9 @@ def _trusted() -> ssl.SSLContext:
 
 
 class _Redirects(HTTPRedirectHandler):
-    """Follows to https, or to what is no worse than where it comes from; bound: on the same server only."""
+    """Follows redirects to https, or to nothing less secure than the origin; bound: on the same server
+    only.
+    """
 
     def __init__(self, is_bound: bool) -> None:
         self._is_bound = is_bound
@@ -246,7 +250,7 @@ def _refuse_page(response: HTTPResponse, content: bytes, name: str) -> None:
 
 
 def _wanted(name: str, listed: object) -> tuple[HubFile, ...]:
-    """The files to fetch, the weights last; raises LoadError where there is nothing that could be opened."""
+    """The files to fetch, the weights last; raises LoadError if none could be opened."""
     found = {}
     for one in listed if isinstance(listed, list) else ():
         file = _hub_file(one)
@@ -265,7 +269,7 @@ def _is_small(name: str) -> bool:
 
 
 def _hub_file(value: object) -> HubFile | None:
-    """A file of the list; None for one in a folder of its own, or without a size or digest."""
+    """A file of the list; None for one in a subfolder, or without a size or digest."""
     if not isinstance(value, dict):
         return None
     large = value.get("lfs")
@@ -325,7 +329,7 @@ Clock = Callable[[], float]
 
 
 class _Advance(NamedTuple):
-    """Bytes of a file that are there, new ones or read again; seconds to wait before it goes on, and why."""
+    """Bytes of a file present, new or read again; seconds to wait before it continues, and why."""
 
     n: int
     is_new: bool = True
@@ -339,7 +343,9 @@ class _Digest(Protocol):
 
 
 def fetch(offer: ModelOffer, *, clock: Clock = time.monotonic) -> Generator[FetchStep, None, None]:
-    """Download what was offered; raises LoadError with the reason, and what came stays for the next time."""
+    """Download an offered model; raises LoadError with the reason, and keeps the part received for next
+    time.
+    """
     require_network()
     blobs = repository_folder(offer.name) / "blobs"
     pace = FetchPace(clock)
@@ -368,7 +374,7 @@ def fetch(offer: ModelOffer, *, clock: Clock = time.monotonic) -> Generator[Fetc
 def fetch_now(
     offer: ModelOffer, hear: Callable[[FetchStep], None], *, pause: Callable[[float], None] = time.sleep
 ) -> None:
-    """Download what was offered, with pauses where needed; `hear` gets every step. Raises LoadError."""
+    """Download an offered model, with pauses if needed; `hear` gets every step. Raises LoadError."""
     with closing(fetch(offer)) as steps:
         for step in steps:
             hear(step)
@@ -377,7 +383,7 @@ def fetch_now(
 
 
 def forget_parts(name: str) -> None:
-    """Remove what has come of a download that is not wanted any more; raises LoadError."""
+    """Remove the parts of a cancelled download; raises LoadError."""
     repository = repository_folder(name)
     with _told_of_folder(repository), _alone(name):
         for path in part_paths(name):
@@ -397,7 +403,7 @@ class FetchPace:
     _seen: deque[tuple[float, int]] = field(default_factory=deque)
 
     def of(self, n_done: int) -> float | None:
-        """The pace now that `n_done` bytes are there; None until it can be told."""
+        """The pace now that `n_done` bytes are there; None until known."""
         now = self.clock()
         self._seen.append((now, n_done))
         while len(self._seen) > 2 and now - self._seen[1][0] > _PACE_OVER_S:
@@ -406,12 +412,12 @@ class FetchPace:
         return (n_done - n_then) / (now - since) if now - since >= _PACE_FROM_S else None
 
     def forget(self) -> None:
-        """Begin anew: bytes that were there already say nothing."""
+        """Restart: bytes already present say nothing about the pace."""
         self._seen.clear()
 
 
 def _fetched(offer: ModelOffer, file: HubFile, blobs: Path) -> Iterator[_Advance]:
-    """Have a file verified in its `.part` file, or where a file of the cache already is."""
+    """Get a file verified in its `.part` file, or at its place in the cache."""
     whole, part = blobs / file.digest, blobs / f"{file.digest}{PART_ENDING}"
     if whole.is_file() and whole.stat().st_size == file.n_bytes:
         digest = _digest_of(file)
@@ -464,12 +470,12 @@ class _Target:
 
 
 def write_bytes(descriptor: int, data: memoryview) -> int:
-    """Write some of the bytes; gives how many."""
+    """Write some of the bytes; returns how many."""
     return os.write(descriptor, data)
 
 
 def _streamed(offer: ModelOffer, file: HubFile, target: _Target) -> Generator[_Advance, None, _Digest]:
-    """Fetch what the file lacks; connections that break off are tried again while something new comes."""
+    """Fetch the rest of the file; dropped connections are retried while new data arrives."""
     most, n_tries = target.n, 0
     while target.n < file.n_bytes:
         try:
@@ -506,14 +512,14 @@ def _read_into(digest: _Digest, path: Path) -> Generator[_Advance, None, int]:
 
 
 def _digest_of(file: HubFile) -> _Digest:
-    """SHA-256, or for small files what Git calls a blob: SHA-1 over a header and the content."""
+    """SHA-256, or for small files Git's blob hash: SHA-1 over a header and the content."""
     if len(file.digest) == 64:
         return hashlib.sha256()
     return hashlib.sha1(b"blob %d\0" % file.n_bytes, usedforsecurity=False)
 
 
 def _publish(offer: ModelOffer, blobs: Path) -> None:
-    """Make the verified files a snapshot: config.json, by which it is found, and the reference last."""
+    """Make a snapshot of the verified files: config.json, by which it is found, and the reference last."""
     snapshot = blobs.parent / "snapshots" / offer.commit
     snapshot.mkdir(parents=True, exist_ok=True)
     for file in sorted(offer.files, key=lambda file: file.name == CONFIG):
@@ -528,7 +534,7 @@ def _publish(offer: ModelOffer, blobs: Path) -> None:
 
 
 def _point(place: Path, whole: Path) -> None:
-    """Let `place` of a snapshot be the file: a link, else another name for it, else a copy."""
+    """Make `place` in a snapshot refer to the file: a link, else another name for it, else a copy."""
     place.unlink(missing_ok=True)
     try:
         place.symlink_to(os.path.relpath(whole, place.parent))
@@ -552,7 +558,7 @@ def _require_room(offer: ModelOffer, blobs: Path) -> None:
 
 @contextmanager
 def _alone(name: str) -> Iterator[None]:
-    """While it lasts, no other AttnScope downloads this model; raises LoadError where one does."""
+    """Lock the download of this model against other AttnScopes; raises LoadError if one holds it."""
     from filelock import FileLock, Timeout  # a part of huggingface_hub
 
     place = hub_cache() / ".locks" / repository_folder(name).name

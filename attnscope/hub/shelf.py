@@ -1,4 +1,4 @@
-"""The shelf in resources/shelf.toml, read strictly: a person may add to it.
+"""The shelf in resources/shelf.toml, read strictly: users may add to it.
 
 Which models are on this computer: in the cache of Hugging Face's library, or carried by an installed package.
 That library is kept off the network; what is downloaded goes through `fetching`, which can pause, resume and
@@ -48,7 +48,7 @@ def import_hub() -> Any:
 
 
 def require_network() -> None:
-    """Raises LoadError where the person's environment forbids the network, or the library is missing."""
+    """Raise LoadError if the user's environment forbids the network, or the library is missing."""
     import_hub()
     if _is_offline_by_choice():
         raise LoadError(
@@ -65,7 +65,7 @@ def hub_cache() -> Path:
 
 
 def hub_address() -> str:
-    """The address of the server, as HF_ENDPOINT names it; raises LoadError for what is none."""
+    """The server's address, from HF_ENDPOINT; raises LoadError if it is invalid."""
     address = str(import_hub().constants.ENDPOINT).rstrip("/")
     try:
         parts = urlsplit(address)
@@ -83,7 +83,7 @@ def hub_address() -> str:
 
 
 def hub_host() -> str:
-    """The name of the server, for people; raises LoadError."""
+    """The server's name, for display; raises LoadError."""
     return urlsplit(hub_address()).netloc.rpartition("@")[2]
 
 
@@ -93,7 +93,7 @@ def hub_token() -> str:
 
 
 def missing_library(name: str, reason: str) -> LoadError:
-    """The error where an optional library is not there."""
+    """The error for a missing optional library."""
     return LoadError(
         f"This is a Hugging Face model and the library {name} is not installed ({reason[:120]}).",
         kind="library",
@@ -104,7 +104,7 @@ def missing_library(name: str, reason: str) -> LoadError:
 
 @cache
 def _is_offline_by_choice() -> bool:
-    """Whether the person's environment forbids the network, looked at before anything here forbids it."""
+    """Whether the user's environment forbids the network, checked before this program forbids it."""
     return bool(importlib.import_module("huggingface_hub.constants").HF_HUB_OFFLINE)
 
 
@@ -123,12 +123,12 @@ def is_model_id(source: str) -> bool:
 
 @cache
 def shelf_entries() -> tuple[ShelfEntry, ...]:
-    """The models of the shelf in its order; raises LoadError where the file is not as it should be."""
+    """The models of the shelf in order; raises LoadError if the file is invalid."""
     return read_shelf(resources_folder() / "shelf.toml")
 
 
 def full_name(name: str) -> str:
-    """The owner/name of the model on the shelf that is called so for short; else the name as it is."""
+    """The owner/name of a shelf model with this short name; else the name unchanged."""
     said = name.casefold()
     for entry in shelf_entries():
         names = (entry.name, entry.name.rpartition("/")[2], entry.title, entry.short)
@@ -207,12 +207,12 @@ _INDEX_BYTES = 64_000_000
 
 
 def repository_folder(name: str) -> Path:
-    """The folder of the cache for a model id, whether it is there or not; raises LoadError."""
+    """The folder of the cache for a model id, whether it exists or not; raises LoadError."""
     return hub_cache() / f"{_MODELS}{name.replace('/', '--')}"
 
 
 def cached_snapshot(name: str) -> Path | None:
-    """The newest snapshot of a model id in the local cache; None when there is none."""
+    """The newest snapshot of a model id in the local cache; None if there is none."""
     if not is_model_id(name):
         return None
     try:
@@ -235,7 +235,7 @@ def cached_snapshot(name: str) -> Path | None:
 
 
 def whole_snapshot(name: str) -> Path | None:
-    """As `cached_snapshot`, but None also for one whose weights are not all there."""
+    """As `cached_snapshot`, but None also if its weights are incomplete."""
     snapshot = cached_snapshot(name)
     return snapshot if snapshot is not None and _has_weights(snapshot) else None
 
@@ -252,17 +252,17 @@ def folder_here(name: str) -> Path | None:
 
 
 def entry_of(name: str) -> ShelfEntry | None:
-    """The model of the shelf that a name or a short name means."""
+    """The shelf's model with that name or short name."""
     return next((entry for entry in shelf_entries() if name and name in (entry.name, entry.short)), None)
 
 
 def carried_models() -> tuple[str, ...]:
-    """The short names of the models that installed packages carry."""
+    """The short names of the models in installed packages."""
     return tuple(entry.short for entry in shelf_entries() if entry.short and package_weights(entry))
 
 
 def carried_folder(name: str) -> Path | None:
-    """The folder of a model that an installed package carries, its weights verified; None without one.
+    """The folder of a model in an installed package, its weights verified; None if there is none.
 
     Raises LoadError when the weights are not those that were published.
     """
@@ -281,7 +281,7 @@ def carried_folder(name: str) -> Path | None:
 
 
 def package_weights(entry: ShelfEntry) -> Path | None:
-    """The weights inside the package that the entry names; nothing of the package is run."""
+    """The weights named by the entry inside the package; no code of the package is run."""
     if not entry.package:
         return None
     try:
@@ -294,7 +294,7 @@ def package_weights(entry: ShelfEntry) -> Path | None:
 
 
 def shelf_rows() -> tuple[ShelfRow, ...]:
-    """The shelf and what else the cache holds: packages first, then the cache, then the rest."""
+    """The shelf and other models in the cache: packages first, then the cache, then the rest."""
     entries = shelf_entries()
     rows = [_row(entry) for entry in entries]
     known = {row.source for row in rows} | {entry.name for entry in entries}
@@ -318,7 +318,7 @@ def part_paths(name: str) -> list[Path]:
 
 
 def bytes_here(name: str, file: HubFile) -> int:
-    """How much of a file is in the cache, whole or in part."""
+    """Bytes of a file in the cache, complete or partial."""
     whole = repository_folder(name) / "blobs" / file.digest
     for path in (whole, whole.with_name(whole.name + PART_ENDING)):
         if path.is_file():

@@ -12,7 +12,7 @@ __all__ = ["GROUPS", "LABS", "AnyLab", "Lab", "LabEntry", "LabGroup", "LabWords"
 
 
 def find_labs() -> dict[str, LabEntry]:
-    """Every lab of this folder by its name: by groups, in their order."""
+    """Every lab of this folder by name, sorted by group."""
     found = schemes_of(__name__, LabEntry)
     return dict(sorted(found.items(), key=lambda pair: GROUPS.index(pair[1].group)))
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(wanted: str) -> object:
-        """`LABS`, found when it is first asked for: a window shows its first page without."""
+        """`LABS`, found on first use: a window shows its first page without it."""
         if wanted != "LABS":
             raise AttributeError(f"module {__name__!r} has no attribute {wanted!r}")
         return globals().setdefault(wanted, find_labs())
 
 
 def lab_named(name: str) -> LabEntry:
-    """The lab of a name, as it can be typed: in any case, with blanks or hyphens, sqrt for √, or just its
-    beginning where no other lab begins so. Raises UserError with the nearest for another one.
+    """The lab of a typed name: in any case, with spaces or hyphens, sqrt for √, or just its beginning if that
+    is unique. Raises UserError with the nearest for any other.
     """
     from attnscope.labs import LABS
 
@@ -49,5 +49,5 @@ def lab_named(name: str) -> LabEntry:
 
 
 def _typed(name: str) -> str:
-    """A name without what is hard to type."""
+    """A name without characters that are hard to type."""
     return " ".join(re.findall(r"[a-z0-9]+", name.lower().replace("√", "sqrt ")))

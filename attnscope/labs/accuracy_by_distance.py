@@ -1,4 +1,4 @@
-"""Accuracy by distance, measured: attention, a dilated convolution and recurrences told to look back.
+"""Accuracy by distance, measured: attention, a dilated convolution and recurrences on a task of looking back.
 
     symbol   meaning                                                              shape
     d        how far back the token stands that is to be said again               one number
@@ -96,7 +96,7 @@ class FarChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Far:
-    """By model, at DISTANCES: the share that is `right` and the `steps` trained, NaN where it is not done.
+    """For each model, at DISTANCES: the share that is `right` and the `steps` trained, NaN if not done.
 
     `paths` are the steps of the network at 1 … the last distance, NaN where no path is; `field` [L + 1, n] is
     1 where the last token of the convolution reads a place, the output's row first and places back from the
@@ -175,7 +175,7 @@ def _reached_after(n_layers: int, kernel_width: int) -> NDArray[np.bool_]:
 
 
 def _further(reached: NDArray[np.bool_], layer: int, kernel_width: int) -> NDArray[np.bool_]:
-    """The places that are read where those `reached` are, one layer further down."""
+    """The positions read one layer further down, given those `reached`."""
     found = np.zeros_like(reached)
     for n in range(kernel_width):
         back = n * DILATION**layer
@@ -196,7 +196,7 @@ def receptive_field(kernel_width: int) -> Numbers:
 
 
 def furthest(right: Numbers) -> int:
-    """The largest distance up to which nine tokens of ten are told at every one; 0 where at none."""
+    """The largest distance up to which nine tokens of ten are right at every one; 0 if there is none."""
     is_far = np.cumprod(right >= _RIGHT).astype(bool)
     return int(np.array(DISTANCES)[is_far][-1]) if is_far.any() else 0
 

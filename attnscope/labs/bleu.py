@@ -1,4 +1,4 @@
-"""BLEU of the open translator, measured, beside what was published of large ones.
+"""BLEU of the open translation model, measured, beside published values of large ones.
 
     symbol   meaning                                                                    shape
     m_n      n-grams of all translations that a reference has too, at most as often     one number
@@ -116,7 +116,7 @@ class Scored:
 
 
 def texts_of(choice: BleuChoice) -> tuple[BleuText, ...]:
-    """The translations that can be looked at."""
+    """The translations to choose from."""
     found = choice.answer.of(BleuFinding)
     return () if found is None else found.texts[:MOST_SENTENCES]
 
@@ -186,12 +186,12 @@ def _sentence(choice: BleuChoice, found: BleuFinding | None) -> str:
 
 
 def bleu_charts(shown: Scored) -> tuple[Chart, ...]:
-    """BLEU here and as published, the precisions that make it, and BLEU by length."""
+    """BLEU here and as published, its component precisions, and BLEU by length."""
     return (_beside(shown), _precisions(shown), _by_length(shown))
 
 
 def _room(n: int) -> Series:
-    """Room for the first and the last of `n` names."""
+    """Room for the first and last of `n` names."""
     return Series(name="", xs=np.array([0.5, n + 0.5]), ys=np.full(2, np.nan), has_label=False)
 
 

@@ -34,7 +34,7 @@ _MAX_REPEAT_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostPoint:
-    """Milliseconds that one length took, the best of a few, and the most bytes it held at a time."""
+    """Milliseconds for one length, the best of a few, and the peak memory in bytes."""
 
     n_tokens: int
     d_model: int
@@ -46,7 +46,7 @@ class CostPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostChoice:
-    """The width, the length looked at, and what was measured so far at this width."""
+    """The width, the selected length, and the measurements so far at this width."""
 
     d_model: int = number(64, WIDTHS, title="width d", tip="Width of the vectors", text=lambda v: f"{v:.0f}")
     n_tokens: int = number(
@@ -70,7 +70,7 @@ class CostChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthCosts:
-    """Operations and bytes against LENGTHS; `fused` never keeps the T×T weights.
+    """Operations and bytes for LENGTHS; `fused` never stores the T×T weights.
 
     `crossing` is the measured length at which attention becomes the slower one, None where it does not.
     """
@@ -87,7 +87,7 @@ class LengthCosts:
 
 
 def costs_by_length(choice: CostChoice) -> LengthCosts:
-    """The curves of a width, and where the measured ones cross."""
+    """The curves of a width, and the crossing of the measured ones."""
     lengths, d = np.array(LENGTHS, np.float64), choice.d_model
     crossing = find_crossing(choice.points)
     return LengthCosts(
@@ -114,7 +114,9 @@ def recurrent_flops(lengths: Numbers, d_model: int) -> Numbers:
 
 
 def measure_costs(d_model: int, lengths: tuple[int, ...] = MEASURED) -> Iterator[CostPoint]:
-    """Time both in numpy and note their memory, one length after the other; a thread may stop between two."""
+    """Time both in numpy and record their memory, one length after the other; a thread may stop between
+    two.
+    """
     random = np.random.default_rng(0)
     weights = random.standard_normal((2, d_model, d_model), dtype=np.float32) / np.float32(np.sqrt(d_model))
     for n_tokens in lengths:
@@ -130,7 +132,7 @@ def measure_costs(d_model: int, lengths: tuple[int, ...] = MEASURED) -> Iterator
 
 
 def most_bytes(run: Callable[[], object]) -> float:
-    """The most bytes that `run` holds at a time beyond what was there, as Python's own book-keeping has it.
+    """Peak bytes allocated by `run`, according to Python's own accounting.
 
     NaN while somebody else keeps such books.
     """
@@ -165,7 +167,7 @@ def recur_elman(rows: NDArray[np.float32], weights: NDArray[np.float32]) -> NDAr
 
 
 def find_crossing(points: tuple[CostPoint, ...]) -> float | None:
-    """The length at which the two measured curves cross for the last time, on logarithmic axes."""
+    """The length at which the two measured curves last cross, on logarithmic axes."""
     known = sorted(points, key=lambda p: p.n_tokens)
     ratios = [float(np.log(p.attention_ms / p.recurrent_ms)) for p in known]
     for k in range(len(known) - 2, -1, -1):
@@ -312,7 +314,7 @@ class CostByLength(Lab[CostChoice, LengthCosts]):
     charts = staticmethod(cost_charts)
 
     def drag(self, choice: CostChoice, x: float, y: float, *, is_start: bool) -> CostChoice:
-        """The length nearest to the one dragged to, by its ratio."""
+        """The length nearest to the one dragged to, on a logarithmic scale."""
         return replace(choice, n_tokens=min(LENGTHS, key=lambda n: max(n / x, x / n)))
 
     def completed(self, choice: CostChoice) -> CostChoice:

@@ -43,7 +43,7 @@ class HeadsPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadsChoice:
-    """The sizes, the number of heads looked at, and what was measured so far."""
+    """The sizes, the selected number of heads, and the measurements so far."""
 
     n_tokens: int = number(128, LENGTHS, title="tokens T", tip="Tokens of the text")
     d_model: int = number(256, WIDTHS, title="width d", tip="Width of all heads together")
@@ -58,7 +58,7 @@ class HeadsChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadsCost:
-    """Products, and exponentials, of one pass for each of HEADS; the measured points by their heads."""
+    """Products and exponentials of one pass for each of HEADS; the measured points by their heads."""
 
     choice: HeadsChoice
     products: Numbers
@@ -98,7 +98,7 @@ def time_heads(sizes: tuple[int, int]) -> Iterator[HeadsPoint]:
 
 
 def attend_heads(x: Matrix, matrices: Matrix, n_heads: int) -> tuple[Matrix, float, float]:
-    """Multi-head self-attention [T, d], the seconds that it took, and those of its products alone."""
+    """Multi-head self-attention [T, d], its time in seconds, and that of its products alone."""
     n, d = x.shape
     started = time.perf_counter()
     q, k, v = ((x @ w).reshape(n, n_heads, -1).swapaxes(0, 1) for w in matrices[:3])
@@ -162,7 +162,7 @@ def _sentence(choice: HeadsChoice, one: HeadsPoint | None, here: HeadsPoint | No
 
 
 def heads_charts(shown: HeadsCost) -> tuple[Chart, ...]:
-    """Times with their intervals, and what is counted, by the number of heads."""
+    """Times with their intervals, and operation counts, by the number of heads."""
     heads = np.array(HEADS, np.float64)
     measured = np.array([float(p.n_heads) for p in shown.points])
     nothing = np.full(len(heads), np.nan)
@@ -227,7 +227,7 @@ class CostOfHeads(Lab[HeadsChoice, HeadsCost]):
     charts = staticmethod(heads_charts)
 
     def drag(self, choice: HeadsChoice, x: float, y: float, *, is_start: bool) -> HeadsChoice:
-        """The number of heads nearest to the one dragged to, by its ratio."""
+        """The number of heads nearest to the one dragged to, on a logarithmic scale."""
         return replace(choice, n_heads=min(HEADS, key=lambda h: max(h / x, x / h)))
 
     def completed(self, choice: HeadsChoice) -> HeadsChoice:

@@ -33,7 +33,7 @@ COLOURS = (PURPLE, GREEN, ORANGE, BLUE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistanceChoice:
-    """The text's length, the distance looked at, and what each way can set."""
+    """The text's length, the selected distance, and the settings of each method."""
 
     distance: int = number(
         -5,
@@ -56,7 +56,7 @@ class DistanceChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distances:
-    """By way, in the order of NAMES: what the score gets at `distances` [n], and for each pair [T, T]."""
+    """By method, in the order of NAMES: the score's term at `distances` [n], and for each pair [T, T]."""
 
     choice: DistanceChoice
     distance: int
@@ -67,7 +67,7 @@ class Distances:
 
 
 def tell_distances(choice: DistanceChoice) -> Distances:
-    """The term of every way at every distance of a text."""
+    """The term of every method at every distance of a text."""
     last = 0 if choice.is_causal else choice.n_tokens - 1
     distances = np.arange(1.0 - choice.n_tokens, last + 1.0)
     query, key, learned, vectors = drawn(choice.seed)
@@ -116,7 +116,7 @@ def alibi_bias(distances: Numbers, head: int) -> Numbers:
 def buckets(
     distances: Numbers, *, is_causal: bool, n_buckets: int = N_BUCKETS, max_distance: int = MAX_DISTANCE
 ) -> NDArray[np.int64]:
-    """T5's bucket of each distance: single ones near by, ever wider ones up to the maximum, then the last.
+    """T5's bucket of each distance: single ones nearby, ever wider ones up to the maximum, then the last.
 
     Where not causal, the upper half of the buckets is for keys ahead. Logarithms are float32, as in T5.
     """
@@ -138,7 +138,7 @@ def shaw_terms(distances: Numbers, query: Numbers, vectors: Numbers, reach: int)
 
 
 def rotary_scores(distances: Numbers, query: Numbers, key: Numbers, base: float) -> Numbers:
-    """q·R_Δ k / √d, where dimensions p and p + d/2 are a pair."""
+    """q·R_Δ k / √d, with dimensions p and p + d/2 paired."""
     half = len(query) // 2
     theta = base ** (-np.arange(half) / half)
     q, k = (v[:half] + 1j * v[half:] for v in (query, key))

@@ -40,7 +40,7 @@ MEAN, SPREAD = 0.5, 1.0
 
 
 class TiedModel(NamedTuple):
-    """A model whose output layer is tied: the pieces of its vocabulary, its d, and all that it learns."""
+    """A model with a tied output layer: the size of its vocabulary, its d, and all its parameters."""
 
     name: str
     vocab_size: int
@@ -65,7 +65,7 @@ PUBLISHED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingChoice:
-    """The width looked at, whether embeddings are scaled, the share dropped, and which random numbers."""
+    """The selected width, whether embeddings are scaled, the share dropped, and the seed."""
 
     d_model: int = number(
         512, SIZES, title="d", tip="Width of embeddings, d_model; click or drag in the first two pictures"
@@ -93,7 +93,7 @@ class Embedded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
-    """Mean and variance of what dropout leaves, for each of SHARES."""
+    """Mean and variance after dropout, for each of SHARES."""
 
     mean: Numbers
     variance: Numbers
@@ -263,7 +263,7 @@ def _tied_chart() -> Chart:
 
 
 def _dropout_charts(shown: Embedded) -> tuple[Chart, ...]:
-    """Mean and variance by the share dropped, with and without the division, beside what is expected."""
+    """Mean and variance by the share dropped, with and without the division, beside the expected ones."""
     p = np.array(SHARES)
     mark = ((shown.choice.dropout, ""),)
 
@@ -312,5 +312,5 @@ class Embeddings(Lab[EmbeddingChoice, Embedded]):
     charts = staticmethod(embedding_charts)
 
     def drag(self, choice: EmbeddingChoice, x: float, y: float, *, is_start: bool) -> EmbeddingChoice:
-        """The width nearest to the one dragged to, by its ratio."""
+        """The width nearest to the one dragged to, on a logarithmic scale."""
         return replace(choice, d_model=min(SIZES, key=lambda d: max(d / x, x / d)))

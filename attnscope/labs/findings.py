@@ -49,7 +49,7 @@ def findings_path() -> Path:
 
 
 def kept_findings() -> dict[Question, Finding]:
-    """The findings by their questions; none where the file is missing or cannot be read."""
+    """The findings by their questions; none if the file is missing or unreadable."""
     try:
         values = as_object(read_json(findings_path()), what="the labs' findings")
         found: list[Finding] = [
@@ -61,7 +61,9 @@ def kept_findings() -> dict[Question, Finding]:
 
 
 def _asked_alike(finding: Finding) -> tuple[Finding, ...]:
-    """The finding, and the same of the question as the command line and Python ask it, of no open model."""
+    """The finding, and the same under the question as the command line and Python ask it, without an open
+    model.
+    """
     if isinstance(finding, BleuFinding) and finding.question.model.split(" ")[0] == TRANSLATOR:
         return finding, replace(finding, question=replace(finding.question, model=""))
     if isinstance(finding, ProbeFinding) and not finding.question.source:

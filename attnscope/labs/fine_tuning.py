@@ -1,4 +1,4 @@
-"""Fine-tuning again and again: how much is luck (Dodge 2020), and which layers move (Zhang 2021).
+"""Repeated fine-tuning: how much is luck (Dodge 2020), and which layers change (Zhang 2021).
 
     symbol       meaning                                                               shape
     a_ij         accuracy with first weights i and order of the data j                  [n_inits, n_orders]
@@ -56,7 +56,9 @@ class TuneChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """By way: accuracies [n_inits, n_orders], NaN: not done; ‖θ_t − θ_0‖ of those done [n_runs, n_layers]."""
+    """By method: accuracies [n_inits, n_orders], NaN: not done; ‖θ_t − θ_0‖ of those done [n_runs,
+    n_layers].
+    """
 
     choice: TuneChoice
     layers: tuple[str, ...]
@@ -88,7 +90,7 @@ def tuned_so_far(choice: TuneChoice) -> Tuned:
 
 
 def expected_best(values: Numbers) -> Numbers:
-    """E[max of n] of 1, 2, … as many draws as there are values."""
+    """E[max of n] for 1, 2, … up to as many draws as there are values."""
     ordered = np.sort(values)
     n_values = len(ordered)
     below = np.arange(n_values + 1) / n_values  # F before and at each
@@ -97,7 +99,7 @@ def expected_best(values: Numbers) -> Numbers:
 
 
 def explained(grid: Numbers, axis: int) -> float:
-    """The share of the variance of all runs that the means along an axis have; NaN where all are equal."""
+    """The share of the variance of all runs explained by the means along an axis; NaN if all are equal."""
     whole = float(grid.var())
     return float(grid.mean(axis=1 - axis).var() / whole) if whole > 0 else float("nan")
 
@@ -165,12 +167,12 @@ def _sentence(
 
 
 def _reach(values: Numbers) -> float:
-    """Half of the 95 % interval of a mean."""
+    """Half the width of the 95 % interval of a mean."""
     return student_t(len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
 
 
 def tune_cells(shown: Tuned) -> tuple[CellMap, ...]:
-    """Accuracy by both seeds, for each way."""
+    """Accuracy by both seeds, for each method."""
     return tuple(
         CellMap(
             title=WAYS[way].capitalize(),
@@ -189,7 +191,7 @@ def tune_cells(shown: Tuned) -> tuple[CellMap, ...]:
 
 
 def tune_charts(shown: Tuned) -> tuple[Chart, ...]:
-    """The expected best of n runs, and how far each layer moved."""
+    """The expected best of n runs, and the change of each layer."""
     best, far = [], []
     xs = np.arange(1.0, len(shown.layers) + 1)
     for way, grid in shown.accuracies.items():

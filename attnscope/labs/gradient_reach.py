@@ -36,7 +36,7 @@ FLOOR = 1e-30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachChoice:
-    """The text's length, the spectral radius of W, the bias of the forget gate, the distance looked at."""
+    """The text's length, the spectral radius of W, the bias of the forget gate, the selected distance."""
 
     radius: float = number(
         0.9,
@@ -214,7 +214,9 @@ def draw_attention(n_tokens: int, seed: int) -> tuple[Numbers, Numbers]:
 
 
 def _mean_sizes(steps: list[Numbers], first: Numbers, *, kept: int = 0) -> Numbers:
-    """Geometric means of ‖G‖/√d, walking back from the last step; of G the columns from `kept` on count."""
+    """Geometric means of ‖G‖/√d, walking back from the last step; only the columns of G from `kept` on
+    count.
+    """
     gradient, found = first, []
     for step in reversed(steps):
         sizes = np.linalg.norm(gradient[:, :, kept:], axis=(1, 2)) / np.sqrt(D_MODEL)
@@ -278,7 +280,7 @@ def _sentence(choice: ReachChoice, distance: int, far: dict[str, float]) -> str:
 
 
 def reach_charts(shown: GradientReach) -> tuple[Chart, ...]:
-    """The gradient by distance, and how many steps it takes."""
+    """The gradient by distance, and the number of steps of its path."""
     at = float(shown.distance)
     gradient = Chart(
         title="Gradient",

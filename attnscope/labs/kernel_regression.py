@@ -1,4 +1,4 @@
-"""Attention as kernel regression: noisy samples are keys and values, the query stands anywhere.
+"""Attention as kernel regression: noisy samples are keys and values, the query can be anywhere.
 
     symbol   meaning                                                     shape
     k, v     place and height of each sample                             [n]
@@ -42,7 +42,9 @@ _RATE, _MEAN, _SQUARE = 0.05, 0.9, 0.99
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """The parameters of a score, and the error of guessing each sample from the others, before and after."""
+    """The parameters of a score, and the error of predicting each sample from the others, before and
+    after.
+    """
 
     parameters: tuple[Numbers, ...]
     error_before: float
@@ -57,7 +59,7 @@ def raw_scores(first: Numbers, second: Numbers, parameters: tuple[Numbers, ...])
 
 
 def learn_score(score: str, features: Numbers, values: Numbers, temperature: float) -> Learned:
-    """Fit a score to samples: features [n, d], values [n]. The same samples give the same parameters."""
+    """Fit a score to samples: features [n, d], values [n]. Deterministic for the same samples."""
     parameters = first_parameters(score, features.shape[1])
     chosen = np.random.default_rng(0).permutation(len(values))[:MAX_FITTED]
     features, values = features[chosen], values[chosen]
@@ -88,7 +90,7 @@ def first_parameters(score: str, d: int) -> tuple[Numbers, ...]:
 def error_and_gradients(
     parameters: tuple[Numbers, ...], features: Numbers, values: Numbers, temperature: float
 ) -> tuple[float, tuple[Numbers, ...]]:
-    """The mean squared error of guessing each sample from the others, and its gradients."""
+    """The mean squared error of predicting each sample from the others, and its gradients."""
     n, is_product = len(values), len(parameters) == 1
     units = None if is_product else _units(features, features, parameters)
     raw = raw_scores(features, features, parameters) if units is None else units @ parameters[3]
@@ -128,7 +130,7 @@ _MOST_OWN, _LARGEST_OWN = 20, 1000.0
 
 
 def pairs_of(text: str) -> tuple[tuple[float, float], ...]:
-    """Samples that are typed as position:value with commas between them; raises ValueError for others."""
+    """Samples typed as position:value, separated by commas; raises ValueError for others."""
     pairs = []
     for pair in filter(str.strip, text.replace("−", "-").split(",")):
         place, _, value = pair.partition(":")
@@ -155,7 +157,7 @@ def _is_drawn(choice: "RegressionChoice") -> bool:
 
 
 def scores_offered() -> dict[str, str]:
-    """Every score by name: the Gaussian first, whose weights are the regression's, and learned ones last."""
+    """Every score by name: first the Gaussian, whose weights are the regression's, and learned ones last."""
     shown = [score for score in SCORES.values() if score.samples_formula]
     shown.sort(key=lambda score: (bool(score.learned), score.name != "gaussian"))
     return {one.name: f"{one.title}, learned" if one.learned else one.title for one in shown}
@@ -255,7 +257,7 @@ class Regression:
 
 
 def regress(choice: RegressionChoice) -> Regression:
-    """Fit the samples of a choice and say what there is to see."""
+    """Fit the samples of a choice, and describe the result."""
     keys, values = samples(choice)
     places = np.linspace(*ends_of(choice), _N_CURVE)
     fitted = attention_weights(places, keys, choice) @ values
@@ -294,7 +296,7 @@ def ends_of(choice: RegressionChoice) -> tuple[float, float]:
 
 
 def samples(choice: RegressionChoice) -> tuple[Numbers, Numbers]:
-    """Keys in rising order and values: your own, or the same for the same seed, where noise only scales."""
+    """Keys in ascending order and values: your own, or drawn from the seed, with noise that only scales."""
     own = np.array(pairs_of(choice.own), np.float64)
     if len(own):
         return own[:, 0], own[:, 1]
@@ -304,7 +306,7 @@ def samples(choice: RegressionChoice) -> tuple[Numbers, Numbers]:
 
 
 def features_of(places: Numbers, features: Features) -> Numbers:
-    """φ of each place, [m, d]; waves are scaled so that near places are as far apart as in themselves."""
+    """φ of each position, [m, d]; waves are scaled so that nearby positions keep their distance."""
     if features == "place":
         return places[:, None]
     angles = places[:, None] * _WAVES
@@ -344,7 +346,7 @@ def attention_weights(queries: Numbers, keys: Numbers, choice: RegressionChoice)
 
 
 def nadaraya_watson(queries: Numbers, keys: Numbers, values: Numbers, choice: RegressionChoice) -> Numbers:
-    """Kernel regression by its own formula, without any softmax; NaN where every kernel is 0."""
+    """Kernel regression by its own formula, without a softmax; NaN where every kernel is 0."""
     first, second = features_of(queries, choice.features), features_of(keys, choice.features)
     kernels = np.exp(-0.5 * _squared_distance(first, second) / choice.sigma**2)
     sums = kernels.sum(axis=1)

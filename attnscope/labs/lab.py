@@ -47,7 +47,7 @@ Q = TypeVar("Q", bound=Question)
 
 
 class LabEntry(Scheme):
-    """A lab as it is listed; `name` is its only key, `order` its place within its group."""
+    """A lab in the list; `name` is its only key, `order` its place within its group."""
 
     group: ClassVar[LabGroup]
     shows: ClassVar[str] = ""
@@ -61,7 +61,7 @@ class LabEntry(Scheme):
 
 
 class Lab(LabEntry, Generic[C, S]):
-    """A lab that is drawn from its choice; one that is none of these has a widget of its own.
+    """A lab that is drawn from its choice; any other has a widget of its own.
 
     Charts and maps are as many whatever is chosen. Heights of the picture's rows against each other are its
     `stretches`, `names_px` the room for names at lines.
@@ -91,11 +91,11 @@ class Lab(LabEntry, Generic[C, S]):
         return ()
 
     def drag(self, choice: C, x: float, y: float, *, is_start: bool) -> C:
-        """The choice when something is dragged to a place in a chart; `is_start`: it is pressed there."""
+        """The choice after dragging to a position in a chart; `is_start` if it is pressed there."""
         return choice
 
     def click(self, choice: C, cells: int, i: int, j: int) -> C:
-        """The choice when a cell of one of its maps is clicked."""
+        """The choice after a click on a cell of one of its maps."""
         return choice
 
     def question(self, choice: C, opened: OpenModel | None) -> Question | None:
@@ -106,15 +106,15 @@ class Lab(LabEntry, Generic[C, S]):
         return type(question) is self.asks
 
     def completed(self, choice: C) -> C:
-        """The choice with what the window measures by and by, for a figure without one."""
+        """The choice completed with what the window measures gradually, for a figure without one."""
         return choice
 
     def is_example(self, choice: C) -> bool:
-        """Whether everything that can be set is as in the example."""
+        """Whether all settings are as in the example."""
         return values_of(choice) == values_of(self.example)
 
     def allows(self, choice: C) -> bool:
-        """Whether its controls could have made a choice."""
+        """Whether a choice is possible with its controls."""
         return all(field.fits(field.of(choice)) for field in fields_of(choice))
 
 
@@ -122,7 +122,7 @@ AnyLab = Lab[Any, Any]
 
 
 def asked(question: type[Q], choice: object) -> Q:
-    """A question with the settings of a choice; what the choice does not set has its default."""
+    """A question with the settings of a choice, and defaults for the others."""
     names = (setting.name for setting in fields(question) if hasattr(choice, setting.name))
     return question(**{name: getattr(choice, name) for name in names})
 

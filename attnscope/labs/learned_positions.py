@@ -1,4 +1,4 @@
-"""Learned against sinusoidal positions: row E of a table that everybody cites, repeated small.
+"""Learned against sinusoidal positions: the often-cited row E of a table, repeated on a small scale.
 
     symbol   meaning                                                                     shape
     s, l     the measure of each seed, with sinusoidal and with learned positions        [n_seeds]
@@ -58,7 +58,7 @@ class LearnedChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    """Both rows: the measure of each seed, [n_seeds], and what was published; NaN: nothing.
+    """Both rows: the measure of each seed, [n_seeds], and the published value; NaN: none.
 
     `stats` [2, 3] are the mean and the ends of its interval, `difference` [3] those of Δ.
     """
@@ -217,7 +217,7 @@ def _means(name: str, ys: Numbers, colour: int) -> Series:
 
 
 def _notes(values: Numbers, digits: int) -> tuple[tuple[float, float, str], ...]:
-    """The values in words, outside of their points."""
+    """The values in words, beside their points."""
     places = zip((0.92, 2.08), values.tolist(), strict=True)
     return tuple((x, y, f"{y:.{digits}g}") for x, y in places if np.isfinite(y))
 

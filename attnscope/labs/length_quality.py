@@ -1,4 +1,4 @@
-"""Quality by length, measured: models with and without attention that write rows of tokens.
+"""Quality by length, measured: models with and without attention that generate rows of tokens.
 
     symbol   meaning                                                          shape
     L        longest row of training, in tokens                               one number
@@ -75,7 +75,7 @@ class QualityChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quality:
-    """By model, as far as they are trained: `exact` and `tokens` at `lengths`, and its loss at `steps`."""
+    """By model, as far as trained: `exact` and `tokens` at `lengths`, and its loss at `steps`."""
 
     choice: QualityChoice
     n_trained: int
@@ -200,7 +200,7 @@ OF_WRITER: dict[Writer, int] = {"none": ORANGE, "additive": BLUE, "dot": GREEN, 
 
 
 def quality_charts(shown: Quality) -> tuple[Chart, ...]:
-    """Rows right to the end and single tokens by length, and the loss on the way."""
+    """Rows right to the end and single tokens by length, and the loss during training."""
     lengths = dict.fromkeys(WRITER_NAMES, shown.lengths)
     marks = ((float(shown.n_trained), f"trained: {shown.n_trained}"),)
     return (

@@ -1,4 +1,4 @@
-"""Loss past the trained length, measured: tiny models that differ in their positions alone.
+"""Loss past the trained length, measured: tiny models that differ only in their positions.
 
     symbol   meaning                                                     shape
     L        trained length in tokens                                    one number

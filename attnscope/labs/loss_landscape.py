@@ -42,7 +42,7 @@ COLOURS = {True: BLUE, False: ORANGE}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandscapeChoice:
-    """The networks, how far around them is looked, and in which directions."""
+    """The networks, the extent around them, and the directions."""
 
     n_layers: int = number(12, LAYERS, title="layers", tip="Layers between the first and the last")
     extent: float = number(
@@ -72,7 +72,7 @@ class Landscape:
 
 
 def survey(choice: LandscapeChoice) -> Landscape:
-    """Train both networks and look around them."""
+    """Train both networks and evaluate the loss around them."""
     steps, planes = {}, {}
     for has_skips in NAMES:
         parameters, steps[has_skips] = trained(choice.n_layers, has_skips, choice.seed)
@@ -100,7 +100,7 @@ def spirals() -> tuple[Numbers, Numbers]:
 
 
 def drawn_parameters(n_layers: int, has_skips: bool, seed: int) -> Parameters:
-    """Weights as He et al. 2015 draw them; those of layers with skips smaller, so that sums do not grow."""
+    """Weights as in He et al. 2015; those of layers with skips smaller, so that sums do not grow."""
     random = np.random.default_rng(seed)
     scale = np.sqrt(2 / WIDTH) / (np.sqrt(n_layers) if has_skips else 1.0)
     inner = [scale * random.standard_normal((WIDTH, WIDTH)) for _ in range(n_layers)]
@@ -200,7 +200,7 @@ def n_minima(plane: Numbers) -> int:
 
 
 def below_chance(plane: Numbers) -> float:
-    """The share of a plane with less loss than a guess."""
+    """The share of a plane with less loss than guessing."""
     return float((plane < CHANCE).mean())
 
 

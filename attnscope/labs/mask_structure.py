@@ -46,7 +46,7 @@ MAX_TOKENS = 96
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskChoice:
-    """A mask and its numbers; what the mask does not use is not looked at. `is_causal`: causal besides."""
+    """A mask and its numbers; those the mask does not use are ignored. `is_causal`: causal besides."""
 
     mask: MaskName = one_of("bigbird", MASKS, title="mask", tip="Which keys a query may see")
     is_causal: bool = switch(
@@ -109,7 +109,7 @@ class MaskChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskShown:
-    """The mask of a choice and what follows from it.
+    """The mask of a choice and its consequences.
 
     `n_layers` is the longest way between two tokens that ever reach each other; `never` the share of pairs
     (earlier keys only, under a causal mask) that no number of layers connects.
@@ -150,7 +150,7 @@ def show_mask(choice: MaskChoice) -> MaskShown:
 
 
 def mask_kinds(choice: MaskChoice) -> Numbers:
-    """Why each query sees each key, as numbers of KINDS; NaN where the mask forbids it."""
+    """The reason why each query sees each key, as numbers of KINDS; NaN where the mask forbids it."""
     i, j = np.ogrid[: choice.n_tokens, : choice.n_tokens]
     kinds = np.full((choice.n_tokens, choice.n_tokens), np.nan)
     distance = np.abs(i - j)
@@ -177,7 +177,7 @@ def mask_kinds(choice: MaskChoice) -> Numbers:
 
 
 def layers_to_reach(allowed: Cells) -> Numbers:
-    """The fewest layers after which query i holds something of token j, for every pair; NaN for never.
+    """The fewest layers after which query i depends on token j, for every pair; NaN for never.
 
     Residual connections keep what a token already knows.
     """
@@ -194,7 +194,7 @@ def layers_to_reach(allowed: Cells) -> Numbers:
 
 
 def drawn_links(choice: MaskChoice) -> tuple[tuple[int, int], ...]:
-    """Pairs of a query block and a block that is drawn for it: `n_random` of each, as far as there are.
+    """Pairs of a query block and a block drawn for it: `n_random` of each, as far as possible.
 
     None of the global blocks and none within the window; earlier ones, and where they are too few some of the
     next later ones. The draws of a block depend on its number and the seed alone, as in the engine.
@@ -228,7 +228,7 @@ def _linked(choice: MaskChoice) -> Cells:
 
 
 def _pairs_that_matter(choice: MaskChoice) -> Cells:
-    """Pairs of two different tokens that are no padding; under a causal rule the key is the earlier one."""
+    """Pairs of two different tokens other than padding; under causality the key is the earlier one."""
     n_real = choice.n_tokens - choice.n_padding
     i, j = np.ogrid[: choice.n_tokens, : choice.n_tokens]
     wanted: Cells = (i != j) & (j < n_real) & (i < n_real)

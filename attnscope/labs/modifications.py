@@ -1,4 +1,4 @@
-"""Modifications of the Transformer: which help, here and in a published comparison (Narang et al. 2021).
+"""Modifications of the Transformer: which ones help, here and in a published comparison (Narang et al. 2021).
 
     symbol   meaning                                                                shape
     values   of one measure, for each seed: losses in nats a token, or BLEU         [n_seeds]
@@ -119,7 +119,7 @@ def _published(row: Modification, measure: Measure) -> float:
 
 
 def mean_and_ends(values: Numbers) -> tuple[float, float, float]:
-    """The mean of some seeds and the ends of its 95 % interval; without two of them no interval."""
+    """The mean over seeds and the ends of its 95 % interval; no interval with fewer than two."""
     if not len(values):
         return np.nan, np.nan, np.nan
     mean = float(values.mean())
@@ -129,7 +129,7 @@ def mean_and_ends(values: Numbers) -> tuple[float, float, float]:
 
 
 def gain_ends(values: Numbers, base: Numbers, *, is_loss: bool) -> tuple[float, float]:
-    """The 95 % interval of how much better than the unmodified model, over the seeds that both have."""
+    """The 95 % interval of the gain over the unmodified model, over the seeds that both have."""
     n = min(len(values), len(base))
     if n < 2:
         return np.nan, np.nan
@@ -139,7 +139,7 @@ def gain_ends(values: Numbers, base: Numbers, *, is_loss: bool) -> tuple[float, 
 
 
 def rank_correlation(first: Numbers, second: Numbers) -> float:
-    """Spearman's ρ of the rows that both have; NaN for fewer than three, or where all of one are equal."""
+    """Spearman's ρ of the rows that both have; NaN for fewer than three, or if all of one are equal."""
     both = np.isfinite(first) & np.isfinite(second)
     if both.sum() < 3:
         return float("nan")

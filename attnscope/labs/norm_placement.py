@@ -49,7 +49,7 @@ PLACE_NAMES: dict[Place, str] = {"post": "norm after", "pre": "norm before"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementChoice:
-    """The stack that is measured, the deepest model, its width, how weights are drawn, which numbers."""
+    """The stack, the deepest model, its width, the initialisation, and the seed."""
 
     stack: GradientStack = one_of(
         "decoder",

@@ -38,7 +38,7 @@ EPSILON = 1e-5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NormChoice:
-    """The norm, the block, and the number that is looked at; its places count from 1."""
+    """The norm, the block, and the selected number; its indices count from 1."""
 
     norm: Norm = one_of("layer", NORMS, title="norm", tip="Which numbers share a mean and a variance")
     n_groups: int = number(
@@ -77,13 +77,13 @@ class NormChoice:
 
     @property
     def at(self) -> tuple[int, int, int]:
-        """The number that is looked at, as an index of the block."""
+        """The selected number, as an index of the block."""
         return min(self.text, self.n_texts) - 1, min(self.token, self.n_tokens) - 1, self.feature - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NormShown:
-    """The block before and after, [B, T, F]; `shares` are those that count for the number looked at."""
+    """The block before and after, [B, T, F]; `shares` are the entries that count for the selected number."""
 
     choice: NormChoice
     before: Numbers
@@ -137,7 +137,7 @@ def sharing(shape: tuple[int, ...], norm: Norm, n_groups: int, at: tuple[int, in
 
 @lru_cache(maxsize=16)
 def draw_block(n_texts: int, n_tokens: int, unevenness: float, seed: int) -> Numbers:
-    """Numbers whose features have means and sizes of their own, and texts too, [B, T, F]."""
+    """Numbers whose features, and texts, have their own means and sizes, [B, T, F]."""
     random = np.random.default_rng(seed)
     noise = random.standard_normal((MAX_TEXTS, MAX_TOKENS, N_FEATURES))
     means, sizes = random.standard_normal(N_FEATURES), np.exp(0.5 * random.standard_normal(N_FEATURES))
@@ -146,7 +146,7 @@ def draw_block(n_texts: int, n_tokens: int, unevenness: float, seed: int) -> Num
 
 
 def norm_cells(shown: NormShown) -> tuple[CellMap, ...]:
-    """The block before, which of it share mean and variance, and the block after."""
+    """The block before, the entries that share mean and variance, and the block after."""
     n_texts, n_tokens, n_features = shown.before.shape
     rows = tuple(f"{b + 1}·{t + 1}" for b in range(n_texts) for t in range(n_tokens))
     columns = tuple(str(j + 1) for j in range(n_features))

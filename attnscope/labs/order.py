@@ -32,7 +32,7 @@ MAX_WORDS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderChoice:
-    """Two sentences; `position_scale` 0 leaves positions out, `is_causal` hides what follows."""
+    """Two sentences; `position_scale` 0 omits positions, `is_causal` hides later words."""
 
     first: str = line("Only I love you", title="A", tip="A sentence of at most 8 words")
     second: str = line("I love only you", title="B", tip="The same words in another order")
@@ -129,7 +129,7 @@ def attend_sentence(text: str, choice: OrderChoice) -> ReadSentence:
 
 
 def word_vector(word: str, seed: int) -> Numbers:
-    """A random vector that depends on the word, not on its letters' case, and on the seed alone."""
+    """A random vector determined by the word, ignoring case, and the seed."""
     letters = [ord(letter) for letter in word.lower()]
     return np.random.default_rng([seed, *letters]).standard_normal(WIDTH)
 
@@ -141,7 +141,7 @@ def sinusoids(n_positions: int) -> Numbers:
 
 
 def _each_row(rows: Numbers, matrix: Numbers) -> Numbers:
-    """`rows` @ `matrix`, one row at a time: a matrix product may round by the place of a row."""
+    """`rows` @ `matrix`, one row at a time: the rounding of a matrix product may depend on a row's index."""
     found = [[math.fsum(row * matrix[:, c]) for c in range(matrix.shape[1])] for row in rows]
     return np.array(found).reshape(len(rows), matrix.shape[1])
 
@@ -224,7 +224,7 @@ def order_cells(shown: Order) -> tuple[CellMap, ...]:
 
 
 def _at_least_one(values: Numbers) -> Numbers:
-    """A map has one cell at least; an empty one is not allowed."""
+    """At least one cell, as a map needs; an empty one is forbidden."""
     return values if values.size else np.full((1, 1), np.nan)
 
 

@@ -41,7 +41,7 @@ _N_PAIRS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetChoice:
-    """Trained length, model width, rotary base, ALiBi's head (1 … N_HEADS), and the places t and t + Δ."""
+    """Trained length, model width, rotary base, ALiBi's head (1 … N_HEADS), and the positions t and t + Δ."""
 
     offset: int = number(
         96,
@@ -95,7 +95,7 @@ class TurningPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offsets:
-    """Every scheme against `offsets` 0 … FURTHER·L; NaN where it has nothing.
+    """Every scheme at `offsets` 0 … FURTHER·L; NaN where undefined.
 
     `turns` are full turns that each pair makes over the trained length: with less than one, angles past
     it are new.
@@ -152,7 +152,7 @@ def mean_cosine(offsets: Numbers, theta: Numbers) -> Numbers:
 
 @lru_cache(maxsize=16)
 def learned_likeness(n_trained: int, width: int) -> Numbers:
-    """Cosine of place 0 and each place of a table of random numbers, as a learned one begins."""
+    """Cosine of position 0 and each position of a table of random numbers, as a learned one begins."""
     table = np.random.default_rng(0).standard_normal((n_trained, width))
     lengths = np.linalg.norm(table, axis=1)
     return np.asarray(table @ table[0] / (lengths * lengths[0]))
@@ -173,7 +173,7 @@ def example_bias(offsets: Numbers) -> Numbers:
 
 
 def turning_pairs(choice: OffsetChoice, offset: int) -> tuple[TurningPair, ...]:
-    """A few pairs from the quickest to the slowest, at t and t + Δ."""
+    """A few pairs from the fastest to the slowest, at t and t + Δ."""
     theta = frequencies(choice.d_model, SINUSOIDAL_BASE)
     chosen = sorted({round(k) for k in np.linspace(0, len(theta) - 1, min(_N_PAIRS, len(theta)))})
     return tuple(
@@ -256,7 +256,7 @@ _CIRCLE = np.linspace(0.0, 2 * np.pi, 49)
 
 
 def offset_charts(shown: Offsets) -> tuple[Chart, ...]:
-    """Likeness and bias by offset, the turning pairs, and the turns made in training."""
+    """Similarity and bias by offset, the turning pairs, and the turns made in training."""
     trained, at = float(shown.choice.n_trained), float(shown.offset)
 
     def line(name: str, ys: Numbers, colour: int, *, is_quiet: bool = False) -> Series:

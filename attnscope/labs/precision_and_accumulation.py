@@ -1,4 +1,4 @@
-"""One step of training in several ways: the batch at once or in parts, blocks computed twice, bfloat16.
+"""One step of training by several methods: the batch at once or in parts, blocks computed twice, bfloat16.
 
     symbol   meaning                                                      shape
     ℓ        loss before each step, nats a token                          [n_steps]
@@ -43,7 +43,7 @@ ROUNDED = (1.0, 1.0625)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepsChoice:
-    """The decoder that is trained, and its batches."""
+    """The decoder to train, and its batches."""
 
     n_parts: int = number(4, (2, 4, 8, 16), title="parts k", tip="The batch is read in so many parts")
     batch: int = number(32, (16, 32, 64), title="batch", tip="Texts of a step")
@@ -56,7 +56,7 @@ class StepsChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """The ways as far as they are known."""
+    """The methods, as far as known."""
 
     rows: dict[StepWay, StepsRow]
     words: LabWords
@@ -81,7 +81,7 @@ def compare_steps(choice: StepsChoice) -> Steps:
 
 
 def bfloat16(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The nearest bfloat16, of two as near the even one: the upper 16 bits of float32, rounded."""
+    """The nearest bfloat16, ties to even: the upper 16 bits of float32, rounded."""
     bits = np.asarray(x, np.float32).view(np.uint32)
     odd = (bits >> 16) & 1
     rounded: NDArray[np.uint32] = (bits + 0x7FFF + odd) & np.uint32(0xFFFF0000)
@@ -175,7 +175,7 @@ def _line(way: StepWay, steps: Numbers, ys: Numbers) -> Series:
 
 
 def _costs(shown: Steps) -> Chart:
-    """Memory and time of each way, as shares of those of the batch at once."""
+    """Memory and time of each method, as shares of those of the batch at once."""
     places = np.arange(1.0, len(STEP_WAYS) + 1)
     memory, time = (np.full(len(STEP_WAYS), np.nan) for _ in range(2))
     for at, way in enumerate(STEP_WAYS):

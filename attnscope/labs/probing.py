@@ -1,4 +1,4 @@
-"""Probing: what a linear classifier reads off each layer of the open model, beside a control task.
+"""Probing: what a linear classifier can read off each layer of the open model, beside a control task.
 
     symbol        meaning                                                       shape
     x             a word's row of the residual stream after so many layers      [d]
@@ -62,7 +62,7 @@ CLAIM = (
 
 
 def is_model(name: str) -> bool:
-    """Whether something is there that a name may mean: a demo model, a kept run, or a path."""
+    """Whether a name refers to something: a demo model, a kept run, or a path."""
     resources = resources_folder()
     places = (resources / "models" / name, resources / "films" / name, Path(name).expanduser())
     return not name or ("\0" not in name and any(place.is_dir() for place in places))
@@ -131,7 +131,7 @@ def probe(choice: ProbingChoice) -> Probed:
 
 
 def best_layer(found: ProbeFinding) -> int:
-    """The first of the layers where the task is told best."""
+    """The first of the layers at which the task is best."""
     return int(np.argmax([layer.task.value for layer in found.layers]))
 
 
@@ -227,7 +227,7 @@ def probing_charts(shown: Probed) -> tuple[Chart, ...]:
 
 
 def _by_label(found: ProbeFinding | None) -> Chart:
-    """The task's accuracy among the words of each label: of what enters the first layer, and at its best."""
+    """The task's accuracy among the words of each label: at the input of the first layer, and at its best."""
     labels = found.labels if found is not None else ("…",) * 8
     xs = np.arange(1.0, len(labels) + 1)
     shown = {0: ORANGE, best_layer(found): BLUE} if found is not None else {}

@@ -49,7 +49,7 @@ _WIDER = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollapseChoice:
-    """The random Transformer, what is on in the one looked at, and the layer after which it is looked at.
+    """The random Transformer, its active parts, and the layer after which it is shown.
 
     `sharpness` multiplies queries and keys: sharper attention mixes less. `answer` is the opened model's.
     """
@@ -159,7 +159,7 @@ def residual_ratios(stream: Numbers) -> Numbers:
 
 
 def told_ratios(streams: Numbers) -> Numbers:
-    """The ratio after each layer; NaN from the first that is only rounding."""
+    """The ratio after each layer; NaN from the first that is only rounding error."""
     ratios = residual_ratios(streams)
     low = np.flatnonzero(ratios < FLOOR)
     if len(low):
@@ -168,7 +168,7 @@ def told_ratios(streams: Numbers) -> Numbers:
 
 
 def cubed_line(ratios: Numbers) -> Numbers:
-    """r_(l+1) = c·r_l³ from the first fall to below a half, c from that fall; NaN elsewhere."""
+    """r_(l+1) = c·r_l³ from the first fall below a half, with c from that fall; NaN elsewhere."""
     line = np.full(len(ratios), np.nan)
     starts = [k for k in range(len(ratios) - 1) if ratios[k] < 0.5 and ratios[k + 1] < ratios[k]]
     if not starts:
@@ -230,7 +230,7 @@ def run_layer(
     has_skips: bool,
     has_feed_forward: bool,
 ) -> Numbers:
-    """One layer; what is off adds nothing, and without skips the stream itself is left out."""
+    """One layer; a part that is off adds nothing, and without skips the stream itself is left out."""
     read = normalised(x) if has_norm else x
     queries, keys = read @ weights.queries, read @ weights.keys  # [n_heads, n_tokens, d_head]
     scores = sharpness**2 * queries @ keys.transpose(0, 2, 1) / np.sqrt(queries.shape[-1])
@@ -253,7 +253,7 @@ def normalised(x: Numbers) -> Numbers:
 
 
 def draw_layer(seed: int, layer: int, d_model: int, n_heads: int) -> LayerWeights:
-    """Random weights of a layer; they do not depend on how many layers there are."""
+    """Random weights of a layer, independent of the number of layers."""
     random = np.random.default_rng((seed, layer, d_model))
     each, wide = (n_heads, d_model, d_model // n_heads), _WIDER * d_model
     drawn = [random.standard_normal(each) / np.sqrt(d_model) for _ in range(3)]
@@ -365,7 +365,7 @@ def collapse_charts(shown: Collapse) -> tuple[Chart, ...]:
 
 
 def collapse_cells(shown: Collapse) -> tuple[CellMap, ...]:
-    """The stream after the chosen layer, and how alike its tokens are."""
+    """The stream after the chosen layer, and the similarity of its tokens."""
     stream = shown.stream[:, :_SHOWN_DIMENSIONS]
     largest = float(np.abs(stream).max()) or 1.0
     what = SETTINGS[shown.choice.setting]
@@ -391,7 +391,7 @@ def collapse_cells(shown: Collapse) -> tuple[CellMap, ...]:
 
 
 def _own(shown: Collapse) -> tuple[Series, ...]:
-    """The opened model in the setting that is looked at."""
+    """The open model in the selected setting."""
     if shown.own is None:
         return ()
     wanted = shown.choice.setting
@@ -414,7 +414,7 @@ def _fall(setting: Setting, layers: Numbers, ratios: Numbers) -> Series:
 
 
 def _minus_log(ratios: Numbers) -> Numbers:
-    """−ln r; NaN where the distance from rank one is all there is."""
+    """−ln r; NaN if the distance from rank one is all there is."""
     logs = -np.log(ratios)
     return np.asarray(np.where(logs > 0, logs, np.nan))
 

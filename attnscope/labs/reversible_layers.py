@@ -1,4 +1,4 @@
-"""Reversible layers: what training keeps for its gradients, and what it finds again (Kitaev et al. 2020).
+"""Reversible layers: what training stores for its gradients, and what it recomputes (Kitaev et al. 2020).
 
     symbol   meaning                                                          shape
     kept     bytes kept for the backward pass, by depth                       [n_depths]
@@ -35,7 +35,7 @@ CLAIM = "Reversible layers keep the last two streams alone, and work back from t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreChoice:
-    """The decoders that are run."""
+    """The decoders to run."""
 
     n_layers: int = number(12, (4, 8, 12, 16, 24), title="layers", tip="Layers of the deepest decoder")
     d_model: int = number(64, (32, 64, 128), title="width d", tip="Numbers of a token in each stream")
@@ -49,7 +49,7 @@ class StoreChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stores:
-    """The rows of each way as far as they are known, and the errors in float32 and float64."""
+    """The rows of each method as far as known, and the errors in float32 and float64."""
 
     rows: dict[Keeping, tuple[StoreRow, ...]]
     errors: Numbers

@@ -31,7 +31,7 @@ _AS_LARGE = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaturationChoice:
-    """The width looked at (one of SIZES), how many keys a query has, and which random numbers."""
+    """The selected width (one of SIZES), the number of keys, and the seed."""
 
     d_k: int = number(
         256, SIZES, title="d", tip="Width of queries and keys, d_k; click or drag in the lower pictures"
@@ -50,7 +50,7 @@ class SaturationChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Softness:
-    """Means over all queries for each of SIZES: how sharp the softmax is and how steep."""
+    """Means over all queries for each of SIZES: sharpness and steepness of the softmax."""
 
     variance: Numbers
     largest: Numbers
@@ -60,7 +60,9 @@ class Softness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saturation:
-    """Both ways for every width; scores of the chosen width [n], and one query's weights in falling order."""
+    """Both methods for every width; scores of the chosen width [n], and one query's weights in descending
+    order.
+    """
 
     choice: SaturationChoice
     plain: Softness
@@ -72,7 +74,7 @@ class Saturation:
 
 
 def saturate(choice: SaturationChoice) -> Saturation:
-    """Measure both ways of scoring at every width."""
+    """Measure both methods of scoring at every width."""
     scores = _scores(choice.seed)[:, :, : choice.n_keys]
     roots = np.sqrt(np.array(SIZES, np.float64))[:, None, None]
     at = SIZES.index(choice.d_k)
@@ -253,5 +255,5 @@ class Scaling(Lab[SaturationChoice, Saturation]):
     charts = staticmethod(saturation_charts)
 
     def drag(self, choice: SaturationChoice, x: float, y: float, *, is_start: bool) -> SaturationChoice:
-        """The width nearest to the one dragged to, by its ratio."""
+        """The width nearest to the one dragged to, on a logarithmic scale."""
         return replace(choice, d_k=min(SIZES, key=lambda d: max(d / x, x / d)))

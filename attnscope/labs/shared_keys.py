@@ -37,7 +37,7 @@ def _thousands(value: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharingChoice:
-    """A layer of attention; as many heads of keys as there are heads at the most."""
+    """A layer of attention; the number of key heads is at most the number of heads."""
 
     d_model: int = number(2048, WIDTHS, title="d", tip="Width of the model, d_model", text=_thousands)
     n_heads: int = number(32, HEADS, title="heads", tip="Query heads, h: each is d / h wide")
@@ -79,7 +79,7 @@ class Sharing:
 
 
 def cost_of(d_model: int, n_heads: int, n_kv_heads: int, n_tokens: int) -> HeadCost:
-    """One token that reads `n_tokens`, with n_kv_heads of n_heads; the cache is of all of them."""
+    """One token that reads `n_tokens`, with n_kv_heads of n_heads; the cache holds all of them."""
     wide = d_model // n_heads * n_kv_heads
     return HeadCost(
         projections=2 * d_model**2 + 2 * d_model * wide,
@@ -90,7 +90,7 @@ def cost_of(d_model: int, n_heads: int, n_kv_heads: int, n_tokens: int) -> HeadC
 
 
 def share(choice: SharingChoice) -> Sharing:
-    """The costs of a choice, beside those of keys for every head and of one head."""
+    """The costs of a choice, beside those with keys for every head and for one head."""
     h, g = choice.n_heads, min(choice.n_kv_heads, choice.n_heads)
     cost = cost_of(choice.d_model, h, g, choice.n_tokens)
     whole = cost_of(choice.d_model, h, h, choice.n_tokens)

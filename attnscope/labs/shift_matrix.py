@@ -56,7 +56,7 @@ class Shifted:
 
 
 def shift(choice: ShiftChoice) -> Shifted:
-    """The matrix, what it makes of PE(t), and what can be fitted to other encodings."""
+    """The matrix, its effect on PE(t), and its fit to other encodings."""
     d, base = choice.d_model, choice.base
     matrix = shift_matrix(choice.shift, d, base)
     table = sinusoidal(N_POSITIONS + MOST_SHIFT, d, base)
@@ -96,7 +96,7 @@ def shift_matrix(delta: float, d: int, base: float) -> Numbers:
 
 
 def fit_error(table: Numbers, delta: int) -> float:
-    """The error of the best matrix on the positions that it was not fitted to."""
+    """The error of the best matrix on positions outside the fit."""
     before, after = table[:N_POSITIONS], table[delta : N_POSITIONS + delta]
     some, others = np.split(np.random.default_rng(1).permutation(N_POSITIONS), 2)
     fitted = np.linalg.lstsq(before[some], after[some], rcond=None)[0]  # rows: PE(t) Âᵀ

@@ -1,4 +1,4 @@
-"""The labs of the tokens: merges, tokenizers compared, the vocabulary; each has a widget of its own."""
+"""The labs on tokens: merges, tokenizers compared, the vocabulary; each has a widget of its own."""
 
 from attnscope.labs.lab import LabEntry
 

@@ -53,7 +53,7 @@ _LONGEST = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sentence:
-    """The words of a tree, as they are read, with the head of each (−1: the root) and its relation."""
+    """The words of a tree, in reading order, with the head of each (−1: the root) and its relation."""
 
     words: tuple[str, ...]
     heads: tuple[int, ...]
@@ -62,7 +62,7 @@ class Sentence:
 
 @lru_cache(maxsize=8)
 def read_sentences(file: str) -> tuple[Sentence, ...]:
-    """Of the first MOST_TREES sentences of a CoNLL-U file, or of the sample, those that are not too long.
+    """Sentences that are not too long, from the first MOST_TREES of a CoNLL-U file, or of the sample.
 
     Raises LoadError. What was read is kept until another file is opened.
     """
@@ -80,7 +80,7 @@ def read_sentences(file: str) -> tuple[Sentence, ...]:
 
 
 def open_sentences(file: str) -> tuple[Sentence, ...]:
-    """The same, read anew."""
+    """The same, read again."""
     read_sentences.cache_clear()
     return read_sentences(file)
 
@@ -114,7 +114,7 @@ def _reaches_root(heads: Sequence[int]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeChoice:
-    """The sentence, the encoding, and the word that is looked at."""
+    """The sentence, the encoding, and the selected word."""
 
     file: str = file_line(
         tip="A CoNLL-U file with dependency trees; empty: the sample sentences",
@@ -153,7 +153,7 @@ class TreeChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeShown:
-    """The sentence, the depth of each word, and what rows and tree say of each pair [n, n]."""
+    """The sentence, the depth of each word, and the distances of each pair in row and tree [n, n]."""
 
     choice: TreeChoice
     sentence: Sentence
@@ -165,7 +165,7 @@ class TreeShown:
 
 
 def sentence_of(choice: TreeChoice) -> Sentence:
-    """The sentence of a choice, the last one where the file has fewer; raises LoadError."""
+    """The sentence of a choice, the last one if the file has fewer; raises LoadError."""
     found = read_sentences(choice.file)
     return found[min(choice.sentence, len(found)) - 1]
 
@@ -201,7 +201,7 @@ def look_at_tree(choice: TreeChoice) -> TreeShown:
 
 
 def ways_up(heads: Sequence[int]) -> list[list[int]]:
-    """For each word itself, its head, the head of that, … to the root."""
+    """For each word: itself, its head, the head of that, … up to the root."""
     ways = []
     for i in range(len(heads)):
         way = [i]
@@ -217,13 +217,13 @@ def depths_of(heads: Sequence[int]) -> Numbers:
 
 
 def tree_distances(heads: Sequence[int]) -> Numbers:
-    """d, [n, n]: up from both words to the first that both ways have."""
+    """d, [n, n]: up from both words to their first common ancestor."""
     ways = ways_up(heads)
     return np.array([[len(set(a) ^ set(b)) for b in ways] for a in ways], np.float64)
 
 
 def relative_positions(heads: Sequence[int]) -> Numbers:
-    """r, [n, n]; of words on different branches the sign says whether i stands after j in the text."""
+    """r, [n, n]; for words on different branches the sign says whether i follows j in the text."""
     ways, depths = ways_up(heads), depths_of(heads)
     n = len(heads)
     found = np.zeros((n, n))
@@ -259,7 +259,7 @@ def path_table(heads: Sequence[int], decay: float) -> Numbers:
 
 
 def cosines(table: Numbers) -> Numbers:
-    """The cosine of each two rows, [n, n]; NaN with a row of zeros, which has no direction."""
+    """The cosine of each two rows, [n, n]; NaN for a row of zeros, which has no direction."""
     lengths = np.linalg.norm(table, axis=1)
     products = lengths[:, None] * lengths
     found = np.full(products.shape, np.nan)
@@ -267,7 +267,7 @@ def cosines(table: Numbers) -> Numbers:
 
 
 def _quoted(word: str) -> str:
-    """A word in quotation marks, cut where it is long."""
+    """A word in quotation marks, shortened if long."""
     return f"“{word if len(word) <= _LONGEST else word[: _LONGEST - 1] + '…'}”"
 
 

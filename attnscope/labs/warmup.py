@@ -1,4 +1,4 @@
-"""Why warm-up: the sizes of Adam's first updates, and what they do to training (Liu et al. 2020).
+"""Why warm-up: the sizes of Adam's first updates, and their effect on training (Liu et al. 2020).
 
     symbol   meaning                                                         shape
     m, v     means of the gradient and of its square, corrected for bias     each parameter
@@ -50,7 +50,7 @@ CHANCE = float(np.log(16))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmupChoice:
-    """The tiny model, its learning rate, its warm-up, and the step whose updates are looked at."""
+    """The tiny model, its learning rate, its warm-up, and the selected step."""
 
     step: int = number(
         1,
@@ -73,7 +73,7 @@ class WarmupChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warmup:
-    """By way: the histogram of the chosen step as share of parameters, losses and typical updates by step.
+    """By method: the histogram of the chosen step as share of parameters, losses and typical updates by step.
 
     `sizes` are the middles of the bins, |Δθ|; `steps` count from 1.
     """
@@ -109,7 +109,7 @@ def warm_up(choice: WarmupChoice) -> Warmup:
 
 
 def _padded(run: WarmupRun | None, field: str) -> Numbers:
-    """The values so far, NaN for steps to come."""
+    """The values so far, NaN for future steps."""
     values = np.full(N_STEPS, np.nan)
     if run is not None:
         known = np.array(getattr(run, field), np.float64)[:N_STEPS]
@@ -118,7 +118,7 @@ def _padded(run: WarmupRun | None, field: str) -> Numbers:
 
 
 def _shares(run: WarmupRun | None, step: int, n_bins: int) -> Numbers:
-    """The share of the parameters that moved in each bin."""
+    """The share of the parameters that changed in each bin."""
     if run is None or len(run.histograms) < step:
         return np.full(n_bins, np.nan)
     counts = np.array(run.histograms[step - 1], np.float64)
@@ -185,7 +185,7 @@ def _sentence(choice: WarmupChoice, losses: dict[Warming, Numbers]) -> str:
 
 
 def _end(losses: Numbers) -> float:
-    """The mean of the last steps, once there are all."""
+    """The mean of the last steps, once complete."""
     return float(losses[-_N_LAST:].mean())
 
 

@@ -1,4 +1,4 @@
-"""Attention's output as a weighted mean of values, points of a plane that can be moved.
+"""Attention's output as a weighted mean of values: movable points of a plane.
 
     symbol   meaning                                                        shape
     v        values                                                         [n, 2]
@@ -33,7 +33,7 @@ _PLACES = tuple(k / 10 for k in range(-25, 26))
 
 
 def points_of(text: str) -> Numbers:
-    """The points of a line such as `0,1.5 −2,1`, [n, 2]; raises ValueError for any other line."""
+    """Parse points of a line such as `0,1.5 −2,1`, [n, 2]; raises ValueError for any other line."""
     found = np.array([[float(x) for x in pair.split(",")] for pair in text.replace("−", "-").split()])
     if found.ndim != 2 or found.shape[1] != 2 or not 2 <= len(found) <= MOST:
         raise ValueError(f"2 to {MOST} points have two numbers each")
@@ -43,7 +43,7 @@ def points_of(text: str) -> Numbers:
 
 
 def text_of(points: Numbers) -> str:
-    """Points as such a line, to two digits after the point."""
+    """Points as such a line, to two decimals."""
     return " ".join(f"{x:z.2g},{y:z.2g}" for x, y in points)
 
 
@@ -136,7 +136,7 @@ def take_average(choice: AverageChoice) -> Average:
 
 
 def keys_from(values: Numbers, keys: Keys) -> Numbers:
-    """The keys [n, 2]: the values themselves, or as many points of a circle, whatever the values are."""
+    """The keys [n, 2]: the values themselves, or points on a circle, independent of the values."""
     if keys == "values":
         return values
     angles = np.pi / 2 + 2 * np.pi * np.arange(len(values)) / len(values)
@@ -350,7 +350,7 @@ class WeightedAverage(Lab[AverageChoice, Average]):
     charts = staticmethod(average_charts)
 
     def drag(self, choice: AverageChoice, x: float, y: float, *, is_start: bool) -> AverageChoice:
-        """The point that is nearest where it begins, moved."""
+        """The point nearest to the start of the drag, moved."""
         x, y = (float(np.clip(round(at, 1), -LIMIT, LIMIT)) for at in (x, y))
         values = points_of(choice.values)
         grabbed = choice.grabbed

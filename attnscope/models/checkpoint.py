@@ -1,4 +1,4 @@
-"""Model folders: reading one from anybody safely, and writing one in one step.
+"""Model folders: reading any of them safely, and writing one in one step.
 
     config.json          {"format": 1, "name", "objective", "model": {…}, "training": {…}, "labels": […]}
                          with "format": 2 there is "base": {…}, too (models/checkpoint.py)
@@ -73,7 +73,7 @@ _EMBEDDING = "tokens.weight"
 def fill_own(
     config: ModelConfig, tensors: Mapping[str, Tensor], where: Path, *, stored_as: str = ""
 ) -> tuple[OwnModule, str]:
-    """A model with these weights in float32 on the CPU, and a note on what is odd about them.
+    """A model with these weights in float32 on the CPU, and a note on anything unusual about them.
 
     `stored_as` is how the folder itself says that they are stored, which is nothing odd. Raises LoadError
     with a table when the tensors are not those of `config`.
@@ -96,7 +96,7 @@ def fill_own(
 
 
 def _can_be_kept(tensor: Tensor) -> bool:
-    """Whether a tensor can be a weight as it is: it has memory of its own, and nothing is to be cast."""
+    """Whether a tensor can be used as a weight directly: it has memory of its own and the right type."""
     is_alone = tensor.untyped_storage().nbytes() == tensor.nbytes
     return tensor.dtype == torch.float32 and tensor.is_contiguous() and is_alone
 
@@ -142,7 +142,7 @@ def other_weights(rows: Sequence[str], where: Path, *, expected: str) -> LoadErr
 
 
 def refuse_whole_numbers(tensors: Mapping[str, Tensor], where: Path, *, action: str) -> None:
-    """Raise LoadError for whole or complex numbers: where a weight stands they would be converted."""
+    """Raise LoadError for integer or complex numbers: as weights they would be converted."""
     wrong = [f"{name} is {_type(t)}" for name, t in tensors.items() if not t.is_floating_point()]
     if wrong:
         raise LoadError(
@@ -178,7 +178,7 @@ def _type(tensor: Tensor) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCard:
-    """The model's name, what it learned to do, how it was trained, and its card in Markdown.
+    """The model's name, its task, its training, and its card in Markdown.
 
     `training` holds whatever the recipe's author wants to remember, as JSON can hold it; the key
     `task` names the sample sentences to offer. `labels` are the answers of a model that tells labels, in the
@@ -193,7 +193,7 @@ class ModelCard:
 
 
 def check_objective(value: object, form: Form, where: str, *, n_labels: int = 0) -> str:
-    """`value` when it is the objective of a model of this form; raises LoadError."""
+    """`value` if it is an objective for a model of this form; raises LoadError."""
     known = OBJECTIVES.get(value) if isinstance(value, str) else None
     if known is not None and form in known.forms and (n_labels or not known.labels):
         return known.name
@@ -206,7 +206,7 @@ def check_objective(value: object, form: Form, where: str, *, n_labels: int = 0)
 
 
 def check_labels(value: object, n_labels: int, where: str) -> tuple[str, ...]:
-    """The names of a model's labels, each once and as many as it has outputs; raises LoadError."""
+    """The names of a model's labels, unique and as many as its outputs; raises LoadError."""
     labels = value if isinstance(value, list) else []
     if len(labels) == n_labels == len(set(map(str, labels))) and all(isinstance(n, str) for n in labels):
         return tuple(labels)
@@ -229,7 +229,7 @@ def closed_names(heads: Iterable[HeadRef]) -> list[str]:
 
 
 def closed_gates(training: Mapping[str, object], sites: tuple[Site, ...]) -> Gates:
-    """The gates that a card asks for: 0 for each closed head; names of no head are passed over."""
+    """The gates that a card asks for: 0 for each closed head; unknown names are skipped."""
     names = training.get(CLOSED_HEADS)
     if not isinstance(names, list | tuple) or not names:
         return NO_GATES
@@ -245,7 +245,7 @@ def closed_note(gates: Gates) -> str:
 
 
 def without_closed(training: Mapping[str, object]) -> dict[str, object]:
-    """The same memory for a model from which heads were removed: the numbers no longer hold."""
+    """The metadata for a model from which heads were removed, without gates that no longer apply."""
     return {key: value for key, value in training.items() if key != CLOSED_HEADS}
 
 
@@ -306,7 +306,7 @@ _NONE = torch.empty(0, 0)
 
 
 def low_rank_sum(weight: Tensor, a: Tensor, b: Tensor, scale: float) -> Tensor:
-    """W + s · B A, added up in one order, so that every computer finds the same bits."""
+    """W + s · B A, added in a fixed order, so that every computer gets the same bits."""
     change = torch.zeros_like(weight)
     for row, column in zip(a, b.T, strict=True):
         change += column[:, None] * row
@@ -339,7 +339,7 @@ def take_apart(
 def put_together(
     base: Base, kept: Mapping[str, Tensor], wanted: Iterable[str], folder: Path
 ) -> dict[str, Tensor]:
-    """The tensors that `take_apart` was given; `wanted` are the names that the model's own can have.
+    """Undo `take_apart`; `wanted` are the names that the model's own tensors can have.
 
     Raises LoadError when the base is not here or another, or when the tensors are others.
     """
@@ -401,7 +401,7 @@ def _size(tensor: Tensor | None) -> str:
 
 
 def _base_tensors(name: str, what: str) -> tuple[dict[str, Tensor], str]:
-    """The tensors of a model that comes with the program, in float32, and the SHA-256 of its file."""
+    """The tensors of a bundled model, in float32, and the SHA-256 of its file."""
     folder = resources_folder() / "models"
     names = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
     if name not in names:
@@ -416,7 +416,7 @@ def _base_tensors(name: str, what: str) -> tuple[dict[str, Tensor], str]:
 
 
 def _are_alike(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors of float32 have the same bits, those of −0 and NaN too."""
+    """Whether two float32 tensors have the same bits, including −0 and NaN."""
     return torch.equal(one.contiguous().view(torch.int32), other.contiguous().view(torch.int32))
 
 
@@ -439,7 +439,7 @@ _MAX_CARD_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedFolder:
-    """Everything a model folder holds; `note` is what a person should know about it."""
+    """The content of a model folder; `note` is for the user."""
 
     module: OwnModule
     tokenizer: Tokenizer
@@ -449,12 +449,12 @@ class LoadedFolder:
 
 
 def is_model_folder(folder: Path) -> bool:
-    """Whether the folder looks like a model folder; what is in it may still be refused."""
+    """Whether the folder looks like a model folder; its content may still be rejected."""
     return (folder / CONFIG).exists() or (folder / WEIGHTS).exists()
 
 
 def read_model_folder(folder: Path, *, has_weights: bool = True) -> LoadedFolder:
-    """Read a model folder completely; raises one LoadError that says what is wrong with it.
+    """Read a model folder completely; raises one LoadError that describes the fault.
 
     Without weights the module is on the device "meta", for those who get theirs from another process.
     """
@@ -531,7 +531,7 @@ def fill_model_folder(
     base: str = "",
     changes: LowRankChanges = NO_CHANGES,
 ) -> None:
-    """Write the files of a model folder, but for the manifest, into an empty folder.
+    """Write the files of a model folder, except the manifest, into an empty folder.
 
     `base` and `changes` as in `write_model_folder`.
     """

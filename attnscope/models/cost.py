@@ -70,7 +70,8 @@ FORMULA = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Operations of one forward pass over a text of `n_tokens`, and a target as long where one is read.
+    """Operations of one forward pass over a text of `n_tokens`, with a target of the same length if one is
+    read.
 
     `parts` add up to `forward`. `is_whole` is False when some part could not be counted.
     """
@@ -85,12 +86,12 @@ class Cost:
 
     @property
     def forward_a_token(self) -> float:
-        """Of the forward pass, for each token of the source."""
+        """Operations of the forward pass, for each token of the source."""
         return self.forward / self.n_tokens
 
     @property
     def training_a_token(self) -> float:
-        """Forward and backward, for each token of the source."""
+        """Operations of forward and backward pass, for each token of the source."""
         return 3 * self.forward / self.n_tokens
 
 
@@ -160,7 +161,7 @@ def own_cost(config: ModelConfig, n_tokens: int) -> Cost:
 
 
 def label_cost(config: ModelConfig, n_tokens: int, body: Mapping[str, int]) -> Cost:
-    """The cost of a model that tells labels; `body` is that of its stacks, matrices for one token.
+    """The cost of a model that predicts labels; `body` is that of its stacks, matrices for one token.
 
     A second text counts as long as the first, and is read by the same stack. A hierarchical summary counts
     with the words of all sentences and with one sentence, since nobody knows their number beforehand.
@@ -183,7 +184,7 @@ def label_cost(config: ModelConfig, n_tokens: int, body: Mapping[str, int]) -> C
 
 
 def _latents_cost(config: ModelConfig, n_tokens: int) -> Cost:
-    """Latents read the tokens and one another in each layer; the label is told from them."""
+    """Latents read the tokens and one another in each layer; the label is predicted from them."""
     d, n_slots, n_layers = config.d_model, config.n_projected, config.encoder_layers
     n, k = config.n_heads * config.head_width, config.kv_heads * config.head_width
     a_latent = 2 * d * (2 * n + 2 * n + 2 * k) + 2 * 2 * config.n_heads * SCORES[config.score].n_products(
@@ -202,7 +203,7 @@ def _latents_cost(config: ModelConfig, n_tokens: int) -> Cost:
 
 
 def _recurrent_cost(config: ModelConfig, n_tokens: int) -> Cost:
-    """The matrices of the cells are gone through token by token; the first states are made once."""
+    """The matrices of the cells are applied token by token; the first states are computed once."""
     source, target = recurrent_matrices(config)
     n_first = config.d_model**2 * config.decoder_layers * (2 if config.body == "lstm" else 1)
     n_first += 0 if config.has_attention or not config.feeds_context else config.d_model**2
@@ -226,7 +227,7 @@ def _cells_cost(config: ModelConfig, n_heads: int, n_tokens: int, n_cells: int) 
 
 
 def _slots_cost(config: ModelConfig, n_heads: int, n_key_rows: int, n_tokens: int) -> int:
-    """A layer of an encoder whose tokens read slots; inducing points have matrices of their own besides."""
+    """A layer of an encoder whose tokens read slots; inducing points have additional matrices."""
     slots, n = config.n_projected, n_heads * config.head_width
     read = _cells_cost(config, n_heads, n_tokens, n_tokens * slots)
     if not config.has_inducing:
@@ -237,7 +238,7 @@ def _slots_cost(config: ModelConfig, n_heads: int, n_key_rows: int, n_tokens: in
 
 
 def foreign_cost(network: HuggingFaceNetwork, model: Model, n_tokens: int) -> Cost:
-    """The cost of a model of the library, from its sites and from what its matrices multiply in a short pass.
+    """The cost of a library model, from its sites and from the matrix products of a short pass.
 
     Shared layers count as often as they run, experts with those that read a token, and what reads one row of
     a text (a pooler, a label) once. The maps of every site count whole. No pass is made over a recording:
@@ -264,7 +265,7 @@ def foreign_cost(network: HuggingFaceNetwork, model: Model, n_tokens: int) -> Co
 
 
 class _Widths(QuietProbe):
-    """Columns of a head's queries and values together, where a network hands both to the attention."""
+    """Columns of a head's queries and values together, if a network passes both to the attention."""
 
     def __init__(self) -> None:
         self.of_site: dict[SiteKey, int] = {}
@@ -273,13 +274,13 @@ class _Widths(QuietProbe):
         return True
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
-        """Take the widths; weights that a network gives out itself have none."""
+        """Record the widths; weights that a network returns itself have none."""
         if call.q.shape[-1]:
             self.of_site[site] = call.q.shape[-1] + call.v.shape[-1]
 
 
 def _example(network: HuggingFaceNetwork, model: Model) -> tuple[Inputs | Tensor, int]:
-    """Something short that a network reads, with its number of tokens; both texts are equally long."""
+    """A short input for a network, with its number of tokens; both texts are equally long."""
     size = model.info.picture_px
     if size is not None:
         n_channels = getattr(network.module.config, "num_channels", 3)
@@ -305,7 +306,7 @@ class _Products:
 
     @contextmanager
     def watching(self, n_read: int) -> Iterator[None]:
-        """Count what a pass over so many tokens multiplies."""
+        """Count the multiplications of a pass over so many tokens."""
         self._n_read = self._n_filled = n_read
         hooks = [
             part.register_forward_hook(self._count, with_kwargs=True)
@@ -345,12 +346,12 @@ def _is_matrix(part: nn.Module) -> bool:
 
 
 def _are_experts(part: nn.Module) -> bool:
-    """Whether a module holds the matrices of experts, one below the other, and reads which a token chose."""
+    """Whether a module holds the matrices of experts, stacked, and reads which one a token chose."""
     return "Experts" in type(part).__name__ and any(one.ndim == 3 for one in part.parameters(recurse=False))
 
 
 def _n_numbers(part: nn.Module) -> int:
-    """Numbers of the matrix of a module, of whatever shape in a convolution."""
+    """Numbers in the matrix of a module, of any shape in a convolution."""
     weight = getattr(part, "weight", None)
     is_matrix = isinstance(weight, Tensor) and (weight.ndim == 2 or isinstance(part, _CONVOLUTIONS))
     return int(weight.numel()) if is_matrix and isinstance(weight, Tensor) else 0
@@ -466,7 +467,9 @@ def _latents_bytes(config: ModelConfig, shape: BatchShape) -> int:
 
 
 def n_turns_of(config: ModelConfig, shape: BatchShape) -> int:
-    """In so many turns the rows of a batch keep no more than `AT_ONCE_BYTES` at once, if one row allows."""
+    """Number of turns in which the rows of a batch keep at most `AT_ONCE_BYTES` at once, if one row
+    allows.
+    """
     return min(shape.n_sequences, -(-activation_bytes(config, shape) // AT_ONCE_BYTES))
 
 
@@ -504,7 +507,7 @@ def _branches_bytes(config: ModelConfig, shape: BatchShape, stack: Stack, layer:
 
 
 def _branch_bytes(config: ModelConfig, shape: BatchShape) -> int:
-    """Of one token: what a branch's norms and first matrix read, and what its dropout drew."""
+    """Bytes for one token: the inputs of a branch's norms and first matrix, and its dropout mask."""
     n_norms = 2 if config.norm_place == "sandwich" else 1
     total = n_norms * _norm_numbers(config) * WIDE + config.d_model * shape.narrow
     if config.dropout:
@@ -513,12 +516,12 @@ def _branch_bytes(config: ModelConfig, shape: BatchShape) -> int:
 
 
 def _dropped_bytes(config: ModelConfig, shape: BatchShape) -> int:
-    """Of one token: the places that were dropped of its stream, or a truth for each place."""
+    """Bytes for one token: the dropped places of its stream, or a mask for each place."""
     return round(config.d_model * config.dropout * PLACE) if shape.is_on_cpu else config.d_model
 
 
 def _norm_numbers(config: ModelConfig) -> int:
-    """Numbers a norm keeps of one token: what it read, and its mean and spread."""
+    """Numbers that a norm keeps of one token: its input, mean and spread."""
     return NORMS[config.norm].n_kept(config.d_model)
 
 
@@ -559,13 +562,13 @@ def _attention_bytes(config: ModelConfig, shape: BatchShape, stack: Stack, layer
 
 
 def _mixer_bytes(config: ModelConfig, shape: BatchShape) -> int:
-    """Of one layer whose mixer is not attention; numbers between its matrices are float32."""
+    """Bytes of one layer whose mixer is not attention; numbers between its matrices are float32."""
     between = MIXERS[config.mixer].n_kept(config, shape.n_tokens) * WIDE
     return shape.n_rows * (_branch_bytes(config, shape) + between)
 
 
 def _n_maps(config: ModelConfig, shape: BatchShape, stack: Stack) -> float:
-    """Maps of all cells that one site keeps of each text; the places that were dropped count as a part."""
+    """Number of full maps that one site keeps of each text; dropped places count as a part."""
     positions = POSITIONS[config.position]
     has_bias = bool(positions.bias_shapes(config) or config.span_limit) and stack != "cross"
     dropped = config.weight_dropout * PLACE / WIDE if shape.is_on_cpu else 1.0
@@ -585,7 +588,7 @@ def _n_maps(config: ModelConfig, shape: BatchShape, stack: Stack) -> float:
 
 
 def _ends_bytes(config: ModelConfig, shape: BatchShape) -> int:
-    """Of one stack: token ids, the norms before and after it, the dropout of the embedding."""
+    """Bytes of one stack: token ids, the norms before and after it, the dropout of the embedding."""
     n_norms = int(config.has_final_norm) + int(config.embedding_norm)
     a_token = 8 + n_norms * _norm_numbers(config) * WIDE
     if config.dropout:
@@ -594,7 +597,7 @@ def _ends_bytes(config: ModelConfig, shape: BatchShape) -> int:
 
 
 def _weight_copies(config: ModelConfig, shape: BatchShape) -> int:
-    """The bfloat16 copies of all matrices, which live as long as a step."""
+    """The bfloat16 copies of all matrices, which live for one step."""
     if not shape.has_bfloat16:
         return 0
     d, d_head = config.d_model, config.head_width

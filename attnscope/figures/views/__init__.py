@@ -1,4 +1,4 @@
-"""Views, a file each: `VIEWS` has the kinds of figures by name, in the order in which people meet them."""
+"""Views, a file each: `VIEWS` has the kinds of figures by name, in the order in which users meet them."""
 
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ else:
 
 
 def found_views() -> dict[str, type[FigureSpec]]:
-    """Every kind of figure that a file of this folder holds."""
+    """Every kind of figure in this folder's files."""
     kinds = classes_of(__name__, FigureSpec)  # type: ignore[type-abstract]  # those with a name are whole
     return {kind.view: kind for kind in sorted(kinds, key=lambda kind: kind.order) if kind.view}
 

@@ -26,7 +26,9 @@ _WORD_PX, _NUMBER_PX = 110.0, 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerFigure(LabFigure):
-    """Maps, charts and tables; of large tables the first rows and columns are drawn, all are in CSV."""
+    """Maps, charts and tables; of large tables the first rows and columns are drawn, and all are in the
+    CSV.
+    """
 
     view = "answer"
     words = "answer"
@@ -41,7 +43,7 @@ class AnswerFigure(LabFigure):
         return not (self.charts or self.cells or self.tables)
 
     def natural_height(self, width: float) -> float:
-        """As high as its parts."""
+        """Total height of its parts."""
         return 2 * _MARGIN_PX + _places(width - 2 * _MARGIN_PX, self)[1]
 
     def paint(self, painter: QPainter, rect: QRectF, palette: Palette) -> None:
@@ -81,7 +83,7 @@ class AnswerFigure(LabFigure):
 
 
 def cell_text(cell: Cell) -> str:
-    """A cell as people read it."""
+    """Text of a table's cell."""
     return plain_piece(cell) if isinstance(cell, str) else format_number(cell)
 
 

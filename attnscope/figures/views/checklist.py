@@ -45,7 +45,7 @@ _NOTE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChecklistFigure(FigureSpec):
-    """A row for each scheme, a column for each thing that is asked."""
+    """A row for each scheme, a column for each requirement."""
 
     view = "checklist"
     words = "what an encoding is asked for"

@@ -1,4 +1,4 @@
-"""Several charts in one picture: training curves as small multiples on a shared measure of steps."""
+"""Several charts in one picture: training curves as small multiples with a shared step axis."""
 
 import itertools
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ _FIRST_SHARE = 1.27
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvesFigure(FigureSpec):
-    """Charts on one page: the first large, the others beneath it, two or three to a row where they fit."""
+    """Charts on one page: the first large, the others beneath it, two or three to a row if they fit."""
 
     view = "curves"
     words = "curves"
@@ -45,7 +45,7 @@ class CurvesFigure(FigureSpec):
         paint_charts(painter, _places(inner, len(self.charts)), self.charts, palette=palette)
 
     def natural_height(self, width: float) -> float:
-        """So high that ticks stand apart and none leaves the page."""
+        """Height at which ticks stand apart and none leaves the page."""
         n_charts, inner = len(self.charts), width - 2 * _MARGIN_PX
         if n_charts <= 1:
             return 2 * _MARGIN_PX + max(_LEAST_ALONE_PX, 0.62 * inner)
@@ -109,7 +109,7 @@ def chart_arrays(charts: Iterable[Chart]) -> dict[str, NDArray[np.generic]]:
 
 
 def is_whole_chart(chart: Chart) -> bool:
-    """Whether a chart of a file can be painted."""
+    """Whether the chart in a file is consistent."""
     low, high = chart.y_range or (0.0, 1.0)
     marks = np.array([x for x, _ in chart.marks] + [n for x, y, _ in chart.notes for n in (x, y)])
     field = chart.field

@@ -70,7 +70,7 @@ GAP = FIRST_COLOUR + 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferenceCodes:
-    """The codes of the three maps, and the weight at the end of the weights' colours."""
+    """The codes of the three maps, and the weight at the end of the colours."""
 
     first: Codes
     second: Codes
@@ -79,7 +79,7 @@ class DifferenceCodes:
 
 
 def difference_codes(shown: ComparedMaps, style: MapStyle) -> DifferenceCodes:
-    """The codes of the three maps; A and B by one scale, Δ from −end to end."""
+    """The codes of the three maps; A and B on one scale, Δ from −end to end."""
     finite = [np.where(np.isfinite(weights), weights, 0.0) for weights in (shown.first, shown.second)]
     peaks = scale_peaks(np.maximum(*finite), style.scale)
     first, second = (
@@ -166,7 +166,7 @@ def _in_a_row(rect: QRectF, shown: ComparedMaps, view: QRectF | None) -> Differe
 
 
 def _above_each_other(rect: QRectF, shown: ComparedMaps, view: QRectF | None) -> DifferenceLayout:
-    """A and B beside each other, B − A below; both bars stand where a fourth map would."""
+    """A and B beside each other, B − A below; both bars take the place of a fourth map."""
     width, height = max(rect.width() / 2, 40.0), rect.height() / 2
     first = _panel(QRectF(rect.left(), rect.top(), width, height), shown, view)
     ends = (rect.left() + width, rect.right(), rect.right())
@@ -190,7 +190,7 @@ _ARRANGEMENTS = (_in_a_row, _above_each_other, _in_a_column)
 
 
 def _panel(rect: QRectF, shown: ComparedMaps, view: QRectF | None) -> MapLayout:
-    """One map without a bar; turned labels may lean out of it, over the empty corner of what is beside."""
+    """One map without a bar; turned labels may extend over the empty corner of its neighbour."""
     wider = rect.adjusted(0, 0, type_px(BAR_WIDTH_PX) + _PANEL_GAP_PX, 0)
     return map_layout(wider, shown.queries, shown.keys, view=view)
 
@@ -301,7 +301,7 @@ def _paint_title(
 
 
 def _fitting(words: str, room: float) -> str:
-    """As many whole parts of `words` as fit; of the first alone its beginning."""
+    """As many whole parts of `words` as fit; if only the first, its beginning."""
     metrics = QFontMetricsF(font(NORMAL_PX))
     short = words.removesuffix(_OF_ROWS)
     parts = short.split(" · ")
@@ -318,7 +318,7 @@ def _paint_delta(
     palette: Palette,
     cache: ImageCache,
 ) -> None:
-    """The differences; where cells share a pixel, the largest of either sign."""
+    """Paint the differences; where cells share a pixel, the largest of either sign."""
     words = np.append(code_colours(difference_map(palette), palette), np.uint32(argb(palette.background)))
     words[NO_DATA] = argb(palette.grid)
     (width, height), _ = image_size(painter, panel.cells, panel.view)
@@ -334,7 +334,7 @@ def _paint_delta(
 def _paint_gaps(
     painter: QPainter, panel: MapLayout, shown: ComparedMaps, which: Which, palette: Palette
 ) -> None:
-    """Rows and columns of tokens that a side does not have: empty, with a thin line through them."""
+    """Paint rows and columns of tokens missing on one side: empty, with a thin line through them."""
     painter.save()
     painter.setClipRect(panel.cells)
     painter.setPen(QPen(QColor(palette.line), 1.0))
@@ -351,7 +351,7 @@ def _paint_gaps(
 
 
 def _paint_letters(painter: QPainter, panel: MapLayout, shown: ComparedMaps, palette: Palette) -> None:
-    """The side that alone allows a cell, where cells have room for a letter."""
+    """Write the side that alone allows a cell, if cells have room for a letter."""
     rows, columns = panel.rows.visible(), panel.columns.visible()
     if min(panel.rows.step, panel.columns.step) < type_px(_LEAST_LETTERED_PX):
         return
@@ -483,7 +483,7 @@ class DifferenceFigure(FigureSpec):
 
     @classmethod
     def of_trace(cls, wanted: Wanted, **page: Any) -> "DifferenceFigure":
-        """One head of each trace on shared axes; raises UserError when the second has no such head."""
+        """One head of each trace on shared axes; raises UserError if the second has no such head."""
         side = wanted.other
         if side.trace is None:
             raise UserError(
@@ -549,7 +549,7 @@ class DifferenceFigure(FigureSpec):
                 yield (*head, *names, *map(exact_number_text, values), _ALLOWED_BY[int(compared.kinds[i, j])])
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Both maps and Δ on the shared axes; in A and B ∞ stands where a side has no such token."""
+        """Both maps and Δ on the shared axes; ∞ in A and B where a side has no such token."""
         compared = self.compared
         name = f"{compared.head.stack}_{compared.head.label}"
         return {

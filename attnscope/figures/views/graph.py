@@ -1,4 +1,4 @@
-"""Attention as a graph: circles as large as their share of the output, lines as thick as what they carry."""
+"""Attention as a graph: circle size shows a token's share of the output, line width what it carries."""
 
 import itertools
 import math
@@ -38,7 +38,7 @@ class GraphRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphColumn:
-    """A level: its place, what stands above it (empty where there is no room), and its whole name."""
+    """A level: its position, its title (empty if there is no room), and its whole name."""
 
     x: float
     name: str
@@ -47,7 +47,7 @@ class GraphColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphLayout:
-    """Places in pixels; `nodes` and `radii` go with the graph's nodes, `widths` with its edges."""
+    """Positions in pixels; `nodes` and `radii` match the graph's nodes, `widths` its edges."""
 
     rows: tuple[GraphRow, ...]
     columns: tuple[GraphColumn, ...]
@@ -59,14 +59,14 @@ class GraphLayout:
     top: float
 
     def node_at(self, place: QPointF) -> int | None:
-        """The nearest node, where one is near."""
+        """The nearest node, if one is close."""
         apart = [math.hypot(n.x() - place.x(), n.y() - place.y()) for n in self.nodes]
         best = min(range(len(apart)), key=apart.__getitem__)
         return best if apart[best] <= self.radii[best] + type_px(_NEAR_PX) else None
 
 
 def graph_layout(rect: QRectF, graph: AttentionGraph, *, most_label_px: float = 132.0) -> GraphLayout:
-    """Lay the graph out in `rect`; rows are never further apart than reads well."""
+    """Lay the graph out in `rect`; the distance of rows is limited for readability."""
     lines = _lines(graph)
     margin, head = type_px(_MARGIN_PX), type_px(HEAD_PX)
     step = min(type_px(MOST_ROW_PX), (rect.height() - head) / max(1, len(lines)))
@@ -108,7 +108,7 @@ def graph_layout(rect: QRectF, graph: AttentionGraph, *, most_label_px: float = 
 
 
 def natural_graph_height(graph: AttentionGraph) -> float:
-    """The height at which the rows read well."""
+    """The height at which the rows are readable."""
     return type_px(HEAD_PX) + len(_lines(graph)) * type_px(ROW_PX)
 
 
@@ -123,7 +123,7 @@ def has_target(graph: AttentionGraph) -> bool:
 
 
 def is_of_source(graph: AttentionGraph, level: int) -> bool:
-    """Whether a level's tokens are those of the source, where there is one."""
+    """Whether a level's tokens are those of the source, if there is one."""
     return has_target(graph) and graph.levels[level].startswith("encoder")
 
 
@@ -145,7 +145,7 @@ def _lines(graph: AttentionGraph) -> list[tuple[str, int | None]]:
 
 
 def _columns(graph: AttentionGraph, left: float, gap: float) -> tuple[GraphColumn, ...]:
-    """Levels from the left; every so many are named as there is room for, counted from the output."""
+    """Levels from the left, named at intervals as space allows, counted from the output."""
     short = [_short(name) for name in graph.levels]
     room = max(text_width(name, SMALL_PX) for name in short) + type_px(6)
     every = max(1, math.ceil(room / gap)) if gap > 0 else 1
@@ -170,7 +170,7 @@ _FOOT_PAD_PX = 8.0
 
 
 def paint_graph(painter: QPainter, rect: QRectF, graph: AttentionGraph, *, palette: Palette) -> None:
-    """The graph with what its marks mean below it, for a figure."""
+    """The graph with a legend below it, for a figure."""
     lines = foot_lines(graph, rect.width() - 24.0)
     foot = len(lines) * type_px(AXIS_LINE_PX) + 2 * _FOOT_PAD_PX
     field = rect.adjusted(0, 0, 0, -foot)
@@ -229,7 +229,7 @@ def paint_graph_field(
     is_quiet: bool = False,
     names_rows: bool = True,
 ) -> None:
-    """Names, lines and circles, the output with a ring; quiet, as they stand behind a marked circle."""
+    """Paint names, lines and circles, the output with a ring; faint behind a marked circle."""
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     _paint_levels(painter, layout, palette)
@@ -248,7 +248,7 @@ def paint_graph_field(
 def paint_marked(
     painter: QPainter, layout: GraphLayout, graph: AttentionGraph, marked: int, *, palette: Palette
 ) -> None:
-    """A circle with its own lines and what they lead to, over a quiet graph."""
+    """Paint a circle with its own lines and their targets, over a faint graph."""
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     own = [k for k, edge in enumerate(graph.edges) if marked in (edge.upper, edge.lower)]
@@ -268,7 +268,7 @@ def _paint_lines(
     palette: Palette,
     strength: float = 1.0,
 ) -> None:
-    """Some of the lines, thicker ones over thinner ones; `strength` 0…1 takes from their colour."""
+    """Paint some of the lines, thicker ones over thinner ones; `strength` 0…1 weakens their colour."""
     for k in sorted(chosen, key=layout.widths.__getitem__):
         edge = graph.edges[k]
         share = _FAINTEST_EDGE + (1 - _FAINTEST_EDGE) * math.sqrt(min(1.0, graph.carried(edge)))
@@ -292,7 +292,7 @@ def _paint_ring(painter: QPainter, layout: GraphLayout, node: int, palette: Pale
 
 
 def _paint_levels(painter: QPainter, layout: GraphLayout, palette: Palette) -> None:
-    """Levels above the columns."""
+    """Paint the levels' titles above the columns."""
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
     for column in layout.columns:
@@ -301,7 +301,7 @@ def _paint_levels(painter: QPainter, layout: GraphLayout, palette: Palette) -> N
 
 
 def paint_row_names(painter: QPainter, layout: GraphLayout, palette: Palette) -> None:
-    """Tokens left of the rows, and titles above those of a text."""
+    """Paint tokens left of the rows, and titles above those of a text."""
     height = type_px(ROW_PX)
     for row in layout.rows:
         is_title = row.token is None
@@ -321,7 +321,7 @@ def paint_row_names(painter: QPainter, layout: GraphLayout, palette: Palette) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphFigure(FigureSpec):
-    """From one output token down to the inputs: circles are tokens after a layer, lines what they carry."""
+    """From one output token down to the inputs: circles are tokens after a layer, lines carry influence."""
 
     view = "graph"
     words = "attention as a graph"

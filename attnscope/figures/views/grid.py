@@ -111,7 +111,7 @@ class GridFigure(FigureSpec):
         return " and ".join(dict.fromkeys(grid.site.stack for grid in self.grids))
 
     def _mask_word(self) -> str:
-        """The mask in a word, as thumbnails show it: level 0 is what no head may see."""
+        """The mask in a word, according to thumbnails: level 0 is forbidden for every head."""
         is_not_allowed = [grid.levels[0] == 0 for grid in self.grids]
         if not any(f.any() for f in is_not_allowed):
             return "none"
@@ -130,7 +130,7 @@ class GridFigure(FigureSpec):
         return tuple(replace(check, where=where) for check in wrong.values())
 
     def rows(self) -> Iterator[Iterable[str]]:
-        """Of weights that are known as levels alone, how far they may be off."""
+        """One row for each cell; weights known as levels only come with their maximum error."""
         off = () if self.exact else ("within",)
         yield ("stack", "layer", "head", "row", "column", "weight", *off, "gate")
         for grid, weights in zip(self.grids, self._weights(), strict=True):
@@ -158,7 +158,7 @@ class GridFigure(FigureSpec):
 
 
 def weights_of_grid(grid: SiteGrid) -> NDArray[np.float32]:
-    """The weights that a grid's levels stand for, [n_heads, rows, cols], to 1/254 of each peak."""
+    """The weights behind a grid's levels, [n_heads, rows, cols], to 1/254 of each peak."""
     weights: NDArray[np.float32] = (
         (grid.levels.astype(np.float32) - 1) / np.float32(254) * grid.peaks[:, None, None]
     )

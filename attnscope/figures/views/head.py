@@ -1,4 +1,4 @@
-"""One head: its map, or a part of a map that is too long to be held whole, with gold word links over it:
+"""One head: its map, or part of a map that is too long to be held whole, with gold word links over it:
 squares for sure links, rings for possible ones.
 
 Each mark is a bright line on a dark one, so that it can be seen on every colour of every colour map.
@@ -44,7 +44,7 @@ _POINT_PX = 3.0
 
 
 def paint_gold(painter: QPainter, layout: MapLayout, cells: Sequence[GoldCell]) -> None:
-    """Mark the links on the part of the map that is seen."""
+    """Mark the links on the visible part of the map."""
 
     def place(cell: GoldCell) -> QRectF:
         first = layout.cell_rect(cell.rows[0], cell.cols[0])
@@ -56,7 +56,7 @@ def paint_gold(painter: QPainter, layout: MapLayout, cells: Sequence[GoldCell]) 
 def paint_gold_on_tiles(
     painter: QPainter, layout: TileLayout, window: MapWindow, cells: Sequence[GoldCell]
 ) -> None:
-    """Mark the links on the part of a long map that is seen."""
+    """Mark the links on the visible part of the long map."""
 
     def place(cell: GoldCell) -> QRectF:
         return part_rect(layout, window, cell.rows, cell.cols)
@@ -88,7 +88,7 @@ def _paint_marks(
 
 
 def paint_gold_mark(painter: QPainter, place: QRectF, *, is_sure: bool) -> None:
-    """One mark: a square of a sure link, a ring of a possible one."""
+    """Paint one mark: a square for a sure link, a ring for a possible one."""
     for colour, width in ((_DARK, _DARK_PX), (_BRIGHT, _BRIGHT_PX)):
         pen = QPen(colour, width)
         pen.setJoinStyle(Qt.PenJoinStyle.MiterJoin)
@@ -161,7 +161,7 @@ class HeadFigure(MapsFigure):
     def paint_panel(
         self, painter: QPainter, rect: QRectF, palette: Palette, named: tuple[bool, bool]
     ) -> None:
-        """The map alone; `named` are the axes that say what they are."""
+        """The map alone; `named` are the axes with names."""
         paint_head_map(
             painter,
             rect,
@@ -177,7 +177,7 @@ class HeadFigure(MapsFigure):
         return self.map_height(width) if self.part is None else None
 
     def map_height(self, width: float, *, is_panel: bool = False) -> float:
-        """One map with its labels; a bar of its own is not cut short."""
+        """Height of one map with its labels; a bar of its own is not cut."""
         has_bar = self.style.has_bar and not is_panel
         layout = self.placed(QRectF(0.0, 0.0, width, _HIGHEST * width), is_panel=is_panel, has_corner=True)
         least = layout.cells.top() + _LEAST_BAR_PX if has_bar else 0.0
@@ -269,20 +269,20 @@ class HeadFigure(MapsFigure):
 
 
 def widest_of(maps: Iterable[HeadMap]) -> str:
-    """The widest text that a weight of these maps is written in."""
+    """The widest text of these maps' weights."""
     peaks = (m.weights[np.isfinite(m.weights)].max(initial=0.0) for m in maps)
     return widest_value(max(peaks, default=0.0))
 
 
 def _part_words(part: MapPart) -> str:
-    """A part of a long map: the head, which rows and columns, and what one pixel stands for."""
+    """A part of a long map: the head, its rows and columns, and what one pixel covers."""
     tile, (top, bottom), (left, right) = part.tile, part.tile.rows, part.tile.cols
     place = f"queries {top:,}–{bottom - 1:,} of {len(part.queries):,}, keys {left:,}–{right - 1:,}"
     return f"head {tile.head.stack} {tile.head.label}, {place} of {len(part.keys):,}, {tile.sentence}"
 
 
 def _part_rows(part: MapPart) -> Iterator[Iterable[str]]:
-    """One row for each block of a long map: where it begins, its side in cells, what it stands for."""
+    """One row for each block of a long map: its first cell, its side in cells, its value."""
     yield ("stack", "layer", "head", "first query", "first key", "cells a side", "weight")
     tile, weights = part.tile, weights_of_tile(part.tile)
     head = (tile.head.stack, str(tile.head.layer), str(tile.head.head))
@@ -293,7 +293,7 @@ def _part_rows(part: MapPart) -> Iterator[Iterable[str]]:
 
 
 def weights_of_tile(tile: MapTile) -> NDArray[np.float32]:
-    """The weights of a tile: exact ones where it has them, else what its levels stand for."""
+    """The weights of a tile: exact if it has them, else those behind its levels."""
     if tile.weights is not None:
         return tile.weights
     shares = (tile.levels.astype(np.float32) - 1) / np.float32(254)
@@ -303,7 +303,7 @@ def weights_of_tile(tile: MapTile) -> NDArray[np.float32]:
 
 
 def _is_whole(part: MapPart) -> bool:
-    """Whether the part of a file can be painted."""
+    """Whether the part in a file is consistent."""
     tile = part.tile
     places = ((tile.rows, part.queries), (tile.cols, part.keys))
     are_there = all(0 <= first < end <= len(tokens) for (first, end), tokens in places)

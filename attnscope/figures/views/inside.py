@@ -89,7 +89,7 @@ class Column:
 
     @property
     def n_pooled(self) -> int:
-        """How many dimensions share a cell."""
+        """Number of dimensions that share a cell."""
         return -(-self.n_dimensions // self.n_cells) if self.n_cells else 1
 
 
@@ -104,7 +104,7 @@ class InsidePlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsideLayout:
-    """The parts from top to bottom; `rows_px` is the height of all rows, in sight or not."""
+    """The parts from top to bottom; `rows_px` is the height of all rows, visible or not."""
 
     rect: QRectF
     title: QRectF
@@ -124,7 +124,7 @@ class InsideLayout:
         return self.rows.n * self.rows.step
 
     def column(self, name: str) -> Column | None:
-        """A column by its name; None where there is no room for it."""
+        """A column by its name; None if there is no room for it."""
         return next((column for column in self.columns if column.name == name), None)
 
     def row_rect(self, row: int) -> QRectF:
@@ -201,7 +201,7 @@ def _field(inner: QRectF, top: float, room: float, n_rows: int, *, is_paper: boo
 
 
 def paper_height_mm(inside: HeadInside) -> float:
-    """The height of a page, caption included, on which every row can be read."""
+    """The height of a page, caption included, at which every row is readable."""
     bands = _TITLE_PX + _FORMULA_PX + _NAMES_PX + 2 * _BARS_PX + _NOTE_PX + _CAPTION_PX + 28.0
     return (bands + _PAPER_ROW_PX * max(1, len(inside.keys))) / 96.0 * 25.4
 
@@ -239,7 +239,7 @@ def _columns(inside: HeadInside, step: Step, left: float, right: float) -> tuple
 
 
 def _spread(columns: list[Column], left: float, right: float) -> tuple[Column, ...]:
-    """The columns side by side, each at a whole pixel, with what room is left between them."""
+    """The columns side by side, each at a whole pixel, with the remaining room between them."""
     spare = right - left - sum(column.width for column in columns)
     gap = min(max(spare / max(1, len(columns) - 1), _GAP_PX), _MOST_GAP_PX)
     found, x = [], left
@@ -294,7 +294,7 @@ def paint_inside(
     row: int | None = None,
     dimension: int | None = None,
 ) -> None:
-    """Draw the inside of a head; `row` and `dimension` are those whose numbers are written out."""
+    """Draw the inside of a head; `row` and `dimension` select the numbers written out."""
     row = inside.strongest() if row is None else row
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
@@ -309,7 +309,7 @@ def paint_inside(
 def _paint_rows(
     painter: QPainter, layout: InsideLayout, inside: HeadInside, palette: Palette, step: Step, row: int | None
 ) -> None:
-    """Every column of the rows in sight, the keys' tokens, and the row that is written out."""
+    """Paint every column of the visible rows, the keys' tokens, and the row that is written out."""
     painter.save()
     painter.setClipRect(layout.field.adjusted(-4, 0, 4, 0), Qt.ClipOperation.IntersectClip)
     _paint_band(painter, layout, palette, step)
@@ -330,7 +330,7 @@ def _paint_rows(
 def _paint_words(
     painter: QPainter, layout: InsideLayout, inside: HeadInside, palette: Palette, words: tuple[str, str]
 ) -> None:
-    """The head, the query, what the check found wrong; below them the formula and its note."""
+    """Paint the head, the query, the faults found by the check; below them the formula and its note."""
     baseline = layout.title.top() + type_px(17)
     check = check_words(inside)
     painter.setFont(font(SMALL_PX))
@@ -349,7 +349,7 @@ def _paint_words(
 
 
 def _query_title(inside: HeadInside, room: float) -> str:
-    """The stack and the query; of one that writes, what is written where both have no room."""
+    """The stack and the query; for a row that generates, the generated token if there is no room for both."""
     token, words = inside.query_token, title_words(inside)
     name = isolated(drawn_piece(token.label))
     if not token.read:
@@ -359,7 +359,7 @@ def _query_title(inside: HeadInside, room: float) -> str:
 
 
 def _paint_formula(painter: QPainter, text: str, at: QPointF, room: float, palette: Palette) -> None:
-    """The formula with its numbers, as in a textbook; plain, and cut, where there is no room."""
+    """Paint the formula with its numbers, typeset; as plain text, cut, if there is no room."""
     shown = set_formula((text,), NORMAL_PX)
     if shown.width <= room and shown.height <= type_px(24):
         shown.paint(painter, at.x(), at.y() - shown.baseline, palette.text)
@@ -379,7 +379,7 @@ def _write(
 def _paint_names(
     painter: QPainter, layout: InsideLayout, inside: HeadInside, palette: Palette, step: Step
 ) -> None:
-    """The heading of each column; those of the step are marked, strips name their scale."""
+    """Paint the heading of each column; those of the step are marked, strips show their scale."""
     baseline = layout.names.top() + type_px(11)
     for column in layout.columns:
         is_lit = COLUMN_STEPS[column.name] == step
@@ -402,7 +402,7 @@ def _scale_words(column: Column, inside: HeadInside) -> str:
 
 
 def _paint_query(painter: QPainter, layout: InsideLayout, inside: HeadInside, palette: Palette) -> None:
-    """The query as bars over the keys' strip, its token before it."""
+    """Paint the query as bars over the keys' strip, preceded by its token."""
     column = layout.column("k")
     if column is None:
         return
@@ -429,7 +429,7 @@ def _paint_query(painter: QPainter, layout: InsideLayout, inside: HeadInside, pa
 def _paint_output(
     painter: QPainter, layout: InsideLayout, inside: HeadInside, palette: Palette, step: Step
 ) -> None:
-    """The output as bars under the weighted values, and in words what is not shown."""
+    """Paint the output as bars under the weighted values, with a note on what is omitted."""
     column = layout.column("weighted")
     rest = rest_words(inside)
     width = layout.note.width()
@@ -456,7 +456,7 @@ def _band(palette: Palette) -> QColor:
 
 
 def _paint_band(painter: QPainter, layout: InsideLayout, palette: Palette, step: Step) -> None:
-    """A light band behind the columns of the step."""
+    """Paint a light band behind the columns of the step."""
     for column in layout.columns:
         if COLUMN_STEPS[column.name] == step and not column.n_cells:
             left, width = column.left - 4, column.width + 8
@@ -488,7 +488,7 @@ def limit_of(values: Values) -> float:
 
 
 def pooled(values: Values, n_cells: int) -> Values:
-    """[n, d] values in `n_cells` columns: of those that share one, the furthest from 0."""
+    """[n, d] values pooled into `n_cells` columns: each shows the value furthest from 0."""
     d = values.shape[1]
     if n_cells >= d:
         return values
@@ -503,7 +503,7 @@ def pooled(values: Values, n_cells: int) -> Values:
 def paint_strip(
     painter: QPainter, layout: InsideLayout, column: Column, inside: HeadInside, palette: Palette
 ) -> None:
-    """The keys' rows of one strip, those that the mask hides dimmed."""
+    """Paint the keys' rows of one strip, masked ones dimmed."""
     values = strip_values(inside, column.name)
     if not values.size:
         return
@@ -527,7 +527,7 @@ def paint_strip(
 
 
 def paint_bars(painter: QPainter, place: QRectF, values: Values, palette: Palette) -> None:
-    """Numbers as bars up and down from the middle of `place`."""
+    """Paint numbers as bars up and down from the middle of `place`."""
     limit, width = limit_of(values), place.width() / max(1, len(values))
     middle = place.center().y()
     painter.save()
@@ -543,7 +543,7 @@ def paint_bars(painter: QPainter, place: QRectF, values: Values, palette: Palett
 
 
 def _signed_colour(share: float, palette: Palette) -> QColor:
-    """The colour of a number from −1 to 1, strong enough for a bar to be seen."""
+    """The colour of a number from −1 to 1, strong enough for a visible bar."""
     strong = 0.45 + 0.55 * abs(share)
     index = round((1 + (strong if share >= 0 else -strong)) * 127.5)
     red, green, blue = (int(part) for part in lut(difference_map(palette))[index])
@@ -553,7 +553,9 @@ def _signed_colour(share: float, palette: Palette) -> QColor:
 def paint_numbers(
     painter: QPainter, layout: InsideLayout, column: Column, inside: HeadInside, palette: Palette
 ) -> None:
-    """One number for each key, and below it, so that it strikes nothing through, a bar from the middle."""
+    """Paint one number for each key, and below it, so that it does not cross the digits, a bar from the
+    middle.
+    """
     values: Values = getattr(inside, column.name)
     others = [getattr(inside, name) for name in COLUMN_STEPS if name not in (*STRIPS, "dot", "weight")]
     shared = [values] if column.name == "dot" else [other for other in others if other is not None]
@@ -577,7 +579,7 @@ def paint_numbers(
 def paint_weights(
     painter: QPainter, layout: InsideLayout, column: Column, inside: HeadInside, palette: Palette
 ) -> None:
-    """The weight of each key as a bar from 0 to 1, and in digits."""
+    """Paint the weight of each key as a bar from 0 to 1, and in digits."""
     number = text_width("<0.001") + 6
     for row in _rows_shown(layout):
         cell = _cell(layout, column, row)
@@ -618,7 +620,7 @@ _OF_DIMENSION = ("k", "products", "v", "weighted")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsidePart:
-    """The inside of one head: which step is marked, and the row of the key whose numbers are written out."""
+    """The inside of one head: the marked step, and the row of the key whose numbers are written out."""
 
     inside: HeadInside
     step: Step = "softmax"
@@ -676,7 +678,7 @@ class InsideFigure(FigureSpec):
 
 
 def _inside_rows(inside: HeadInside) -> Iterator[tuple[str, str, str, str, float]]:
-    """Key, key token, quantity, dimension and value of each number; what does not apply is empty."""
+    """Key, key token, quantity, dimension and value of each number; empty if it does not apply."""
     for name in ("scale", "lse", "gate", "rest_weight"):
         yield ("", "", name, "", float(getattr(inside, name)))
     for name in _OF_QUERY:
@@ -693,7 +695,7 @@ def _inside_rows(inside: HeadInside) -> Iterator[tuple[str, str, str, str, float
 
 
 def _inside_arrays(inside: HeadInside) -> dict[str, NDArray[np.generic]]:
-    """Every array under its own name, the shown keys' places and tokens, and the numbers of the score."""
+    """Every array under its own name, the shown keys' indices and tokens, and the numbers of the score."""
     names = (*_OF_QUERY, *_OF_KEY, *_OF_DIMENSION)
     arrays: dict[str, NDArray[np.generic]] = {
         name: getattr(inside, name) for name in names if getattr(inside, name) is not None

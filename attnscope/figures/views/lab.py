@@ -92,7 +92,7 @@ def lab_figure(lab: AnyLab, shown: Any, **page: Any) -> LabFigure:
 
 
 def picture_places(rect: QRectF, n: int, *, n_maps: int = 0, gap_px: float = _GAP_PX) -> list[QRectF]:
-    """Rectangles for `n` pictures: two above each other, else rows of two or three of equal size."""
+    """Rectangles for `n` pictures: two stacked, more in rows of two or three of equal size."""
     rows = row_sizes(n, n_maps=n_maps)
     height = (rect.height() - gap_px * (len(rows) - 1)) / max(1, len(rows))
     places = []

@@ -73,7 +73,7 @@ class LinesField:
     only: int | None = None
 
     def key(self) -> Hashable:
-        """Changes with everything that is seen but how far up the rows have been moved."""
+        """Key of the picture, apart from the vertical scroll offset."""
         rect = self.rect
         place = (rect.left(), rect.top(), rect.width(), rect.height(), self.queries.step, self.keys.step)
         apart = self.queries.origin - self.keys.origin
@@ -81,7 +81,7 @@ class LinesField:
 
 
 class FieldCache:
-    """The field as it was painted last."""
+    """Cache of the field last painted."""
 
     def __init__(self) -> None:
         self._key: Hashable = None
@@ -89,7 +89,7 @@ class FieldCache:
         self._picture = QImage()
 
     def paint(self, painter: QPainter, field: LinesField, *, is_rough: bool = False) -> None:
-        """Draw the whole field, from memory as far as it is there; very many lines coarser if `is_rough`.
+        """Draw the whole field, from the cache where possible; very many lines coarser if `is_rough`.
 
         On a fine screen that is a quarter of the pixels and half of the hairlines.
         """
@@ -114,7 +114,7 @@ class FieldCache:
         painter.drawImage(area.topLeft(), self._picture)
 
     def _move(self, n_rows: int) -> None:
-        """Move what is there down by so many of the picture's own rows."""
+        """Shift the cached picture down by some of its own rows."""
         pixels = np.frombuffer(self._picture.bits(), dtype=np.uint32).reshape(self._picture.height(), -1)
         if n_rows > 0:
             pixels[n_rows:] = pixels[:-n_rows].copy()
@@ -140,7 +140,7 @@ def paint_lines_field(
     is_quick: bool = False,
     is_paper: bool = False,
 ) -> None:
-    """Draw the lines of a field, or those that are seen `within` a part of it.
+    """Draw the lines of a field, or those visible `within` a part of it.
 
     Very many are not smoothed at a screen's own resolution, nor at any when it `is_quick` that counts. On
     paper (a file, of pixels too) each line is one stroke, however long that takes.
@@ -188,7 +188,7 @@ def head_shifts(n_heads: int, thickness: float, row: float) -> NDArray[np.float6
 def _alike(
     field: LinesField, seen: QRectF, shifts: NDArray[np.float64], thickest: float
 ) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
-    """Strength, head and ends [n, 2] of the lines in sight that share both, weak ones first."""
+    """Strength, head and ends [n, 2] of visible lines, merged if they share both, weak ones first."""
     lines, (query, key) = field.lines, field.highlight
     buckets = np.minimum((np.sqrt(lines.weights) * _N_BUCKETS).astype(np.intp), _N_BUCKETS - 1)
     y_queries = field.queries.origin + (lines.queries + 0.5) * field.queries.step + shifts[lines.heads]
@@ -215,7 +215,7 @@ def _alike(
 def _side_by_side(
     ends: NDArray[np.float64], n_hairlines: int, width: float, scale: float
 ) -> Iterator[NDArray[np.float64]]:
-    """Wide lines as hairlines one device pixel apart: a wide smooth one costs Qt twenty times a hairline."""
+    """Paint wide lines as hairlines one device pixel apart: a wide smooth line costs Qt twenty hairlines."""
     if n_hairlines == 1:
         yield ends
         return
@@ -281,7 +281,7 @@ class LinesLayout:
 
     @property
     def height(self) -> float:
-        """The height of the longer column, in sight or not."""
+        """The height of the longer column, visible or not."""
         return max(self.queries.n * self.queries.step, self.keys.n * self.keys.step)
 
     def labels(self, tokens: tuple[Token, ...], span: Span, highlight: int | None, every: int) -> AxisLabels:
@@ -289,7 +289,7 @@ class LinesLayout:
         return AxisLabels(tokens=tokens, span=span, width=self.label_width, highlight=highlight, every=every)
 
     def hit_name(self, position: QPointF) -> int | None:
-        """The head whose name is under a position, counted from 0."""
+        """Index of the head whose name is under a position, from 0."""
         return next((place.index for place in self.names if place.rect.contains(position)), None)
 
     def hit(self, position: QPointF) -> Highlight:
@@ -306,7 +306,7 @@ class LinesLayout:
 
 
 def comparable(maps: tuple[HeadMap, ...]) -> tuple[HeadMap, ...]:
-    """The maps that have the same tokens as the first: only those can share two columns."""
+    """The maps with the same tokens as the first: only those can share two columns."""
     return tuple(m for m in maps if (m.queries, m.keys) == (maps[0].queries, maps[0].keys))
 
 
@@ -317,7 +317,7 @@ def strong_lines(
     least_weight: float = 0.0,
     n_strongest: int = 0,
 ) -> StrongLines:
-    """The `limit` strongest weights of all maps, without those too faint to be seen.
+    """The `limit` strongest weights of all maps, without those too faint to see.
 
     None under `least_weight`; `n_strongest` keeps that many of each query of a head (0: all).
     """
@@ -361,7 +361,7 @@ def lines_layout(
     zoom: float = 1.0,
     offset_px: float = 0.0,
 ) -> LinesLayout:
-    """Lay out both columns in `rect`; rows are never further apart than reads well.
+    """Lay out both columns in `rect`; the distance of rows is limited for readability.
 
     At `zoom` 1 all tokens fit; larger ones spread the rows, and `offset_px` moves them up.
     """
@@ -402,7 +402,7 @@ def natural_lines_height(first: HeadMap, width: float, *, names: tuple[str, ...]
 
 
 def _footer_px(width: float) -> float:
-    """The room for what stands below lines: for two rows of words where one is not wide enough."""
+    """The room for the text below lines: two rows of words if one is not wide enough."""
     return type_px(_FOOTER_PX) + (0.0 if text_width(_FOOTNOTE) <= width else type_px(AXIS_LINE_PX))
 
 
@@ -543,7 +543,7 @@ def name_rows(names: tuple[str, ...], room: QRectF) -> tuple[NamePlace, ...]:
 def paint_names(
     painter: QPainter, places: tuple[NamePlace, ...], palette: Palette, *, only: int | None = None
 ) -> None:
-    """Draw the names; with `only`, all but that head's are quiet."""
+    """Draw the names; with `only`, all but that head's are faint."""
     painter.setFont(font(NORMAL_PX, is_bold=True))
     for place in places:
         is_loud = place.index >= 0 and only in (None, place.index)
@@ -581,7 +581,7 @@ class LinesFigure(MapsFigure):
         paint_lines(painter, rect, self.maps, palette=palette, style=self.style, is_paper=True)
 
     def paint_panel(self, painter: QPainter, rect: QRectF, palette: Palette, *, has_names: bool) -> None:
-        """The lines with the names of their heads, or where other panels name them without."""
+        """The lines with the names of their heads, unless other panels name them."""
         paint_lines(
             painter,
             rect,

@@ -1,4 +1,4 @@
-"""Figures of several panels: which they are, their letters, and the one scale they share.
+"""Figures of several panels: their letters, and the scale they share.
 
 Two charts never use two legends for one thing: every map of the page is coloured on the same scale, and one
 colour bar stands for all of them.
@@ -133,7 +133,7 @@ class PanelsFigure(FigureSpec):
             _paint_bar(painter, bar, self, palette)
 
     def natural_height(self, width: float) -> float:
-        """All rows of panels, each as high as its highest panel."""
+        """Height of all rows of panels, each as high as its highest panel."""
         field = panel_field(QRectF(0.0, 0.0, width, width), self)
         columns = self.columns or suiting_columns(len(self.panels), field.width())
         return sum(row_heights(self, field.width(), columns))
@@ -244,7 +244,7 @@ def panels_figure(
 
 
 def panels_of(parts: Sequence[FigureSpec], titles: Sequence[str], base: PanelsFigure) -> PanelsFigure:
-    """Figures of heads, lines and grids as the panels of one page, whoever read which text in them.
+    """Figures of heads, lines and grids as the panels of one page, whatever model and text they are of.
 
     `titles` tell the panels apart beside their letters; look, page, title and caption are those of `base`.
     Raises UserError, naming the panel, for a figure that is no panel.
@@ -266,7 +266,7 @@ def panels_of(parts: Sequence[FigureSpec], titles: Sequence[str], base: PanelsFi
 
 
 def check_count(n_panels: int, most: int = MAX_PANELS) -> None:
-    """Raise UserError for more panels than go on one page."""
+    """Raise UserError for too many panels for one page."""
     if n_panels > most:
         raise UserError(
             f"A figure of panels shows up to {most}, not {n_panels}.",
@@ -290,7 +290,7 @@ def _panel_words(spec: PanelsFigure, i: int) -> str:
 
 
 def _changed(spec: PanelsFigure) -> list[str]:
-    """The gates and changes of heads: of the whole figure, or of each panel where they are not the same."""
+    """The gates and changes of heads: of the whole figure, or of each panel if they differ."""
     own = [(panel.gates, panel.interventions) for panel in spec.panels]
     if len(set(own)) == 1:
         return change_words(*own[0])
@@ -300,7 +300,7 @@ def _changed(spec: PanelsFigure) -> list[str]:
 
 
 def lines_are_named(spec: PanelsFigure, i: int) -> bool:
-    """Whether panel `i` names its lines itself: the dashes before the heads' titles do not."""
+    """Whether panel `i` names its lines itself, as the dashes before the heads' titles do not."""
     panel = spec.panels[i]
     if not isinstance(panel, LinesFigure):
         return False
@@ -309,7 +309,7 @@ def lines_are_named(spec: PanelsFigure, i: int) -> bool:
 
 
 def on_common_scale(spec: PanelsFigure) -> tuple[Panel, ...]:
-    """The panels, their maps and grids coloured on one scale without a bar of their own.
+    """The panels, their maps and grids coloured on one scale without bars of their own.
 
     Colours by row have no end in common; each row then ends at its own largest weight in every panel.
     """
@@ -343,7 +343,7 @@ def panel_field(rect: QRectF, spec: PanelsFigure) -> QRectF:
 
 
 def panel_rects(rect: QRectF, n_panels: int, columns: int, shares: tuple[float, ...]) -> tuple[QRectF, ...]:
-    """The panels in rows of `columns` whose heights are to each other as `shares`; a short one stays left."""
+    """The panels in rows of `columns`, with heights proportional to `shares`; a short row is left-aligned."""
     width, unit = rect.width() / columns, rect.height() / sum(shares)
     tops = [rect.top() + unit * sum(shares[:row]) for row in range(len(shares))]
     places = (divmod(i, columns) for i in range(n_panels))
@@ -353,7 +353,7 @@ def panel_rects(rect: QRectF, n_panels: int, columns: int, shares: tuple[float, 
 
 
 def widest_columns(rect: QRectF, n_panels: int) -> int:
-    """As many columns as let squares be largest."""
+    """The number of columns that makes squares largest."""
     return max(range(1, n_panels + 1), key=lambda n: (_side(rect, n_panels, n), -n))
 
 
@@ -376,7 +376,7 @@ def panel_places(rect: QRectF, spec: PanelsFigure) -> tuple[QRectF, ...]:
 
 
 def header_px(spec: PanelsFigure) -> float:
-    """The height of letters and, where panels are told apart by more than their heads, of a line of that."""
+    """The height of letters and, if panels differ in more than their heads, of a line of text about that."""
     return HEADER_PX + (_TITLE_PX if any(panel.title for panel in spec.panels) else 0.0)
 
 
@@ -406,7 +406,7 @@ def _side(rect: QRectF, n_panels: int, columns: int) -> float:
 def _paint_header(
     painter: QPainter, rect: QRectF, letter: str, panel: Panel, colour: str, palette: Palette
 ) -> None:
-    """The letter, the colour of the panel's head in the lines, and what the panel shows."""
+    """Paint the letter, the colour of the panel's head in the lines, and the panel's content in words."""
     baseline = rect.top() + _MARGIN_PX + 8
     painter.setFont(font(LARGE_PX, is_bold=True))
     painter.setPen(QColor(palette.text))
@@ -432,7 +432,7 @@ def _paint_header(
 
 
 def _series_colours(spec: PanelsFigure, palette: Palette) -> dict[tuple[object, ...], str]:
-    """The colour in which the lines show each map; empty without lines, or where two panels have some."""
+    """The colour of each map's lines; empty without lines, or if two panels have some."""
     lines = spec.lines()
     shown = comparable(lines[0].maps) if len(lines) == 1 else ()
     return {map_key(head_map): series_colour(palette, i) for i, head_map in enumerate(shown)}

@@ -1,4 +1,6 @@
-"""A picture with the attention of one of its patches laid over it: the query at one side, the keys beside."""
+"""A picture overlaid with the attention of one of its patches: the query on one side, the keys on the
+other.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -68,7 +70,7 @@ class PictureLayout:
         return QRectF(whole.left() + place[1] * width, whole.top() + place[0] * height, width, height)
 
     def hit(self, position: QPointF) -> tuple[Side, int] | None:
-        """The side and the token at a place."""
+        """The side and the token at a position."""
         sides: tuple[tuple[Side, QRectF, tuple[QRectF, ...]], ...] = (
             ("query", self.query, self.chips),
             ("key", self.keys, self.key_chips),
@@ -88,7 +90,7 @@ class PictureLayout:
 def picture_layout(
     rect: QRectF, picture: Picture, names: tuple[str, ...], *, has_bar: bool = True
 ) -> PictureLayout:
-    """Lay both sides out in `rect`: beside each other, or one above the other where that is larger.
+    """Lay both sides out in `rect`: beside each other, or stacked if that is larger.
 
     `names` are those of the special tokens.
     """
@@ -158,7 +160,7 @@ def paint_picture(
     palette: Palette,
     pointed: tuple[Side, int] | None = None,
 ) -> PictureLayout:
-    """Draw both sides into `rect` and return where everything lies; `pointed` is the token under the cursor.
+    """Draw both sides into `rect` and return the layout; `pointed` is the token under the cursor.
 
     Raises ValueError when the map is not one of the picture's tokens.
     """
@@ -208,7 +210,7 @@ def paint_picture(
 
 
 def patch_peak(picture: Picture, weights: NDArray[np.float32]) -> float:
-    """The largest weight of a patch, which the end of the colours stands for; 0 without any."""
+    """The largest weight of a patch, at the end of the colours; 0 without any."""
     patches = weights[picture.n_first :]
     return float(np.where(np.isfinite(patches), patches, 0.0).max())
 
@@ -304,7 +306,7 @@ def _paint_patch_lines(painter: QPainter, place: QRectF, picture: Picture) -> No
 
 
 def _paint_frame(painter: QPainter, place: QRectF, colour: str, width: float) -> None:
-    """A frame around a patch, with a white one outside that keeps it visible on any picture."""
+    """Paint a frame around a patch, with a white one outside to keep it visible on any picture."""
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.setPen(QPen(QColor("#ffffff"), width + 2.0))
     painter.drawRect(place)
@@ -320,7 +322,7 @@ def _paint_chips(
     query: int,
     palette: Palette,
 ) -> None:
-    """Special tokens: at the left as queries, at the right with their weight."""
+    """Paint special tokens: at the left as queries, at the right with their weight."""
     painter.setFont(font(SMALL_PX))
     for token, (chip, label) in enumerate(zip(layout.chips, layout.key_chips, strict=True)):
         is_query = token == query
@@ -337,7 +339,7 @@ def _paint_chips(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PicturePart:
-    """A picture that a vision model reads, and the token whose weights are laid over it."""
+    """A picture read by a vision model, and the token whose weights are laid over it."""
 
     picture: Picture
     query: int

@@ -154,7 +154,7 @@ def _natural_height(width: float, tables: tuple[PositionTable, ...]) -> float:
 
 
 def _notes(tables: tuple[PositionTable, ...], width: float) -> list[str]:
-    """The formula of each encoding, its source, and what it is, where it says so, in lines that fit."""
+    """The formula of each encoding, its source, and its description, if any, in lines that fit."""
     told = ((table, " ".join(filter(None, (_formula(table), table.note)))) for table in tables)
     lines = (f"{plain_piece(table.name)}: {plain_text(words)}" for table, words in told if words)
     return wrapped(lines, width - 2 * _MARGIN_PX)
@@ -170,7 +170,9 @@ def _notes_height(notes: list[str]) -> float:
 
 
 def _arrangement(width: float, n_tables: int) -> tuple[bool, float]:
-    """Whether each encoding is a row of two maps, as where columns would be narrow; how wide a map may be."""
+    """Whether each encoding is a row of two maps, as if columns would be narrow; the maximum width of a
+    map.
+    """
     column = (width - _BAR_PX) / max(2, n_tables)
     is_row = n_tables == 1 or column < _LEAST_COLUMN_PX
     return is_row, min((width - _BAR_PX) / 2 if is_row else column, 420.0)
@@ -233,7 +235,7 @@ def offset_chart(tables: tuple[PositionTable, ...], *, is_dot: bool) -> Chart:
 
 
 def _is_alike(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
-    """Whether two curves cannot be told apart: nowhere further from each other than a line is thick."""
+    """Whether two curves are indistinguishable: nowhere further apart than the width of a line."""
     if one.shape != other.shape or not one.size:
         return False
     span = float(np.ptp(np.concatenate([one, other]))) or 1.0
@@ -292,7 +294,7 @@ def _cosine_axes(table: PositionTable) -> tuple[str, str]:
 
 
 def _axis_lines(axes: tuple[str, str], width: float) -> list[str]:
-    """The words of both axes beside each other, or, below a map that is too narrow, one below the other."""
+    """The words of both axes beside each other, or stacked below a map that is too narrow."""
     beside = "   ".join(filter(None, axes))
     is_narrow = QFontMetricsF(font(SMALL_PX)).horizontalAdvance(beside) > width + _GAP_PX - 10
     return [word for word in axes if word] if is_narrow else [beside]
@@ -341,7 +343,7 @@ def _paint_cells(painter: QPainter, rect: QRectF, shown: _Map, palette: Palette,
 
 
 def _paint_note(painter: QPainter, rect: QRectF, cells: QRectF, note: str) -> None:
-    """The line above a map, from the map's left or, where that is too narrow, from that of its labels."""
+    """Paint the line above a map, from the map's left or, if that is too narrow, from that of its labels."""
     metrics = QFontMetricsF(painter.font())
     end = rect.right() + _GAP_PX - 6
     left = cells.left() if cells.left() + metrics.horizontalAdvance(note) <= end else rect.left() + 4
@@ -364,7 +366,7 @@ def _draw_image(painter: QPainter, cells: QRectF, shown: _Map, palette: Palette,
 
 
 def whole_ticks(n: int, n_wanted: float) -> tuple[float, ...]:
-    """About so many of the numbers 0 … n − 1."""
+    """Approximately so many of the numbers 0 … n − 1."""
     return tuple(t for t in nice_ticks(0, max(1, n - 1), max(1, round(n_wanted))) if t < n and t == round(t))
 
 

@@ -1,4 +1,4 @@
-"""Single dimensions of positional encodings against the position: the waves that a matrix is made of."""
+"""Single dimensions of positional encodings against the position: the waves that make up a matrix."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -56,11 +56,11 @@ class WavesFigure(FigureSpec):
         return not (self.positions and self.dimensions)
 
     def charts(self) -> tuple[Chart, ...]:
-        """A chart for each encoding; a dimension that it does not have is left out."""
+        """A chart for each encoding; dimensions that it lacks are omitted."""
         return tuple(_chart(table, self._held(table)) for table in self.positions)
 
     def _held(self, table: PositionTable) -> list[int]:
-        """The dimensions that are drawn of an encoding: those that it has.
+        """The drawn dimensions that an encoding has.
 
         Where they were not chosen and most stand still, as those of binary numbers, others that move.
         """
@@ -94,7 +94,7 @@ class WavesFigure(FigureSpec):
                     yield (safe_cell(table.name), str(k), str(position), exact_number_text(value))
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Values of each encoding [n_positions, n_dimensions], and which dimensions these are."""
+        """Values of each encoding [n_positions, n_dimensions], and the dimensions' numbers."""
         arrays: dict[str, NDArray[np.generic]] = {}
         for i, table in enumerate(self.positions):
             held = self._held(table)
@@ -136,18 +136,18 @@ def _chart(table: PositionTable, held: list[int]) -> Chart:
 
 
 def _said(table: PositionTable) -> str:
-    """The formula of an encoding and where it comes from; that there are values, without one."""
+    """The formula of an encoding and its source; if none, a note that there are values."""
     source = f" ({table.source})" if table.source else ""
     return f"{table.formula.replace(',   ', ', ')}{source}" if table.formula else "value"
 
 
 def _spread(width: int) -> tuple[int, ...]:
-    """Dimensions whose waves are ever longer, where dimensions are sorted so."""
+    """Dimensions of increasing wavelength, if dimensions are sorted so."""
     return tuple(sorted({0, width // 8, width // 4, width // 2} & {*range(width)}))
 
 
 def _read(only: str, width: int) -> tuple[int, ...]:
-    """Dimensions as they were typed, `0, 4, 8` or `4-7`; raises UserError."""
+    """Parse typed dimensions, `0, 4, 8` or `4-7`; raises UserError."""
     found: list[int] = []
     for part in only.replace(",", " ").split():
         first, dash, last = part.replace("–", "-").partition("-")

@@ -30,6 +30,6 @@ def family_named(kind: str) -> Family:
 
 
 def last_norms() -> dict[str, str]:
-    """`Family.last_norm` of every kind of model of which it is known."""
+    """`Family.last_norm` of every kind of model for which it is known."""
     known = [(family, family.last_norm) for family in FAMILIES.values()]
     return {kind: norm for family, norm in known if norm is not None for kind in (family.name, *family.alike)}

@@ -1,4 +1,4 @@
-"""BERT (Devlin et al. 2018), RoBERTa (Liu et al. 2019), and what is built like them."""
+"""BERT (Devlin et al. 2018), RoBERTa (Liu et al. 2019), and similar models."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -138,7 +138,7 @@ class BERT(LikeBERT, FreeHeads):
 
 
 class RoBERTa(LikeBERT):
-    """Its first positions stand for padding."""
+    """Its first positions are reserved for padding."""
 
     name, title, order = "roberta", "RoBERTa", 2
     prefix = "roberta."

@@ -1,4 +1,5 @@
-"""BigBird: blocks of a long text see some others: global, neighbouring and random ones (Zaheer et al. 2020).
+"""BigBird: blocks of a long text attend to some others: global, neighbouring and random ones (Zaheer et al.
+2020).
 
     symbol   meaning
     b        tokens of a block
@@ -71,7 +72,7 @@ class BigBird(Family):
 
 
 class BigBirdPegasus(Family):
-    """Longer texts are cut where blocks begin."""
+    """Longer texts are cut at block boundaries."""
 
     name, title = "bigbird_pegasus", "BigBird-Pegasus"
 
@@ -84,12 +85,12 @@ class BigBirdPegasus(Family):
 
 
 def most_read_whole(n_random: int, block: int) -> int:
-    """The longest text that is read with full attention."""
+    """The longest text read with full attention."""
     return (5 + 2 * n_random) * block
 
 
 class _Undisturbed:
-    """Lets a layer seed numpy's own generator, as it does while it draws, without anybody noticing."""
+    """Lets a layer seed numpy's global generator, as it does to draw blocks, without side effects."""
 
     def __init__(self, part: Any) -> None:
         self._before: Any = None
@@ -108,7 +109,7 @@ def _parts(body: Any) -> list[Any]:
 
 
 def _whole(part: Any, p: Tensor) -> Tensor:
-    """The weights of a text read by blocks, those of the first block counted as often as it is seen."""
+    """The weights of a text read by blocks, counting those of the first block as often as it is seen."""
     block = part.config.block_size
     p = p.clone()
     if not part.self.training:

@@ -34,7 +34,7 @@ Seen = list[Any]
 
 
 class Handle(Protocol):
-    """Something that lasts until it is removed, such as a hook."""
+    """An object with `remove`, such as a hook."""
 
     def remove(self) -> None:
         """Remove the hook."""
@@ -65,17 +65,18 @@ class Family(Scheme):
     """Whether the head that it was trained with at first does."""
 
     def prepare(self, model: Any) -> str:
-        """Make a model of the library ready, once, before its first pass; a note for people."""
+        """Prepare a library model, once, before its first pass; returns a note for the user."""
         return ""
 
     def watch(self, model: Any, seen: Seen) -> list[Handle]:
-        """Hooks for what an output does not tell of its weights: each pass they put it into `seen`."""
+        """Hooks for data on weights that the output lacks: each pass puts it into `seen`."""
         return []
 
     def laid_out(
         self, output: Mapping[str, Any], n_tokens: int, *, config: Any, seen: Seen
     ) -> Mapping[str, Any]:
-        """An output with `output_attentions`, its weights token by token; as it is where they already are.
+        """An output with `output_attentions`, its weights laid out token by token; unchanged if they already
+        are.
 
         `n_tokens` is how many tokens were given, 0 where that is not known; `config` is the model's, `seen`
         what `watch` saw in the pass.
@@ -83,7 +84,7 @@ class Family(Scheme):
         return output
 
     def most_tokens(self, values: Mapping[str, Any]) -> int | None:
-        """The longest text that is read as its weights are shown, of a config.json; None: any."""
+        """The longest text whose weights can be shown, from a config.json; None: any."""
         return None
 
 
@@ -100,7 +101,7 @@ class SiteSlots:
 
 
 def same_slots(kept: Sequence[int], *, n_heads: int, n_kv_heads: int) -> SiteSlots:
-    """Every head in its old place, removed ones as zeros; a key-value head no head reads is zeros too."""
+    """Every head in its old slot, removed ones as zeros; a key-value head that no head reads is zeros too."""
     size = n_heads // n_kv_heads
     read = {head // size for head in kept}
     return SiteSlots(
@@ -110,7 +111,7 @@ def same_slots(kept: Sequence[int], *, n_heads: int, n_kv_heads: int) -> SiteSlo
 
 
 def free_slots(kept: Sequence[int]) -> SiteSlots:
-    """As many slots as heads are left, each with keys of its own; one of zeros when none is left."""
+    """One slot for each remaining head, each with keys of its own; one of zeros if none is left."""
     heads: tuple[Slot, ...] = tuple(kept) or (None,)
     return SiteSlots(queries=heads, keys=heads)
 
@@ -118,7 +119,7 @@ def free_slots(kept: Sequence[int]) -> SiteSlots:
 def grouped_slots(
     kept: Mapping[SiteKey, Sequence[int]], *, n_heads: int, n_kv_heads: int, width: int
 ) -> dict[SiteKey, SiteSlots]:
-    """Slots alike at every site, with the fewest numbers; the query slots divide `width`.
+    """The same slots at every site, with the fewest numbers; the query slots divide `width`.
 
     A key-value head with more query heads than a group holds is there several times (Ainslie et al.
     2023 average heads into groups; here groups are split, which changes nothing), and groups that lost
@@ -169,7 +170,7 @@ Kept = Mapping[SiteKey, Sequence[int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignSite:
-    """One attention module of a library's model: `owner` holds the matrices under the `names` q, k, v, o.
+    """One attention module of a library model: `owner` holds the matrices under the `names` q, k, v, o.
 
     With one name for q, k and v the three are one matrix (GPT-2). o may have another owner (BERT).
     """
@@ -185,7 +186,7 @@ class ForeignSite:
 
     @property
     def site(self) -> Site:
-        """The site as the rest of the program names it."""
+        """The site in the program's naming."""
         stack, layer = self.key
         return Site(stack=stack, layer=layer, n_heads=self.n_heads, n_kv_heads=self.n_kv_heads)
 
@@ -202,7 +203,7 @@ class ForeignSite:
 
 
 class PrunableFamily(Family, ABC):
-    """A family whose heads can be removed for good."""
+    """A family whose heads can be removed permanently."""
 
     @abstractmethod
     def sites(self, model: Any) -> list[ForeignSite]:
@@ -210,15 +211,15 @@ class PrunableFamily(Family, ABC):
 
     @abstractmethod
     def small_slots(self, model: Any, kept: Kept) -> dict[SiteKey, SiteSlots]:
-        """The fewest slots of every site in which the family can be smaller."""
+        """The smallest slots of every site that the family allows."""
 
     @abstractmethod
     def tell_sizes(self, model: Any, kept: Kept, slots: Mapping[SiteKey, SiteSlots]) -> None:
-        """Write what a small model's slots are wherever its configuration can say so."""
+        """Write a small model's slots wherever its configuration can express them."""
 
 
 class FreeHeads(PrunableFamily):
-    """Each site may lose as many heads as it will; the library's configuration cannot say so."""
+    """Each site may lose any number of heads; the library's configuration cannot express that."""
 
     head_counts: ClassVar[Mapping[str, str]] = {}
     """Where the configuration keeps the number of heads of each stack."""
@@ -255,7 +256,7 @@ def separate_site(key: SiteKey, owner: Any, names: tuple[str, ...], d_head: int)
 
 @torch.no_grad()
 def write_slots(site: ForeignSite, slots: SiteSlots, scales: Mapping[int, float] | None = None) -> None:
-    """Give a site the heads that `slots` name, in place, and tell it its numbers.
+    """Give a site the heads that `slots` name, in place, and update its sizes.
 
     `scales` holds what the output of a head is multiplied by, where that is not 1.
     """
@@ -276,7 +277,7 @@ def write_slots(site: ForeignSite, slots: SiteSlots, scales: Mapping[int, float]
 
 
 def take_blocks(rows: Tensor, slots: tuple[Slot, ...], d_head: int) -> Tensor:
-    """The rows of some heads one below the other; a slot without a head has rows of zeros."""
+    """The rows of some heads, stacked; a slot without a head has rows of zeros."""
     blocks = torch.split(rows.detach(), d_head)
     empty = torch.zeros_like(blocks[0])
     return torch.cat([empty if slot is None else blocks[slot] for slot in slots])
@@ -293,7 +294,7 @@ def _cut_joint(joint: Any, inputs: tuple[tuple[Slot, ...], ...], size: int, d_he
 
 
 def _is_transposed(linear: Any) -> bool:
-    """Whether the matrix is kept as [d_in, d_out], as the library does for GPT-2."""
+    """Whether the matrix is stored as [d_in, d_out], as the library does for GPT-2."""
     return not isinstance(linear, nn.Linear)
 
 
@@ -308,7 +309,7 @@ def _resize(linear: Any, weight: Tensor, bias: Tensor | None) -> None:
 
 
 def _tell_numbers(owner: Any, n_heads: int, n_kv_heads: int, d_head: int) -> None:
-    """Set what the module itself remembers of its sizes; each family has its own names."""
+    """Update the module's own sizes; each family has its own names."""
     numbers = {
         "num_attention_heads": n_heads,
         "num_heads": n_heads,
@@ -338,12 +339,12 @@ _ACTIVATIONS: Mapping[str, Activation] = {
 
 
 def library_activation(ours: Activation) -> str | None:
-    """The library's name of what stands in the feed-forward part; None where it has none."""
+    """The library's name of the feed-forward activation; None if it has none."""
     return next((theirs for theirs, name in _ACTIVATIONS.items() if name == ours), None)
 
 
 class LibraryConfig:
-    """The keys of one config.json, with the library's defaults for those that are not written."""
+    """The keys of one config.json, with the library's defaults for missing ones."""
 
     def __init__(self, values: Mapping[str, Any], defaults: Mapping[str, Any], where: str) -> None:
         self._values, self._defaults, self.where = values, defaults, where
@@ -354,7 +355,7 @@ class LibraryConfig:
         return self._defaults.get(key) if found is None else found
 
     def count(self, key: str) -> int:
-        """A whole number above 0."""
+        """A positive whole number."""
         value = self.get(key)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise self.refused(f"{key} is {value!r}", "a whole number above 0")
@@ -374,7 +375,7 @@ class LibraryConfig:
         return _ACTIVATIONS[value]
 
     def require(self, **wanted: object) -> None:
-        """Raise LoadError unless each key has the one value that our models can have."""
+        """Raise LoadError unless each key has the one value that our models support."""
         for key, value in wanted.items():
             found = self.get(key)
             if found != value:
@@ -409,7 +410,7 @@ def rotation_of(choices: LibraryConfig, **older: str) -> LibraryConfig:
 
 
 class AdoptableFamily(Family, ABC):
-    """A family that our models can be."""
+    """A family that can be converted to our models."""
 
     prefix: ClassVar[str]
     """What may stand before every name of its body."""
@@ -418,15 +419,17 @@ class AdoptableFamily(Family, ABC):
 
     @abstractmethod
     def config(self, choices: LibraryConfig, source: Tensors) -> dict[str, Any]:
-        """The keys of our configuration but for the vocabulary; raises LoadError for what ours cannot be."""
+        """The keys of our configuration except the vocabulary; raises LoadError for what we cannot
+        represent.
+        """
 
     @abstractmethod
     def state(self, source: Tensors, config: ModelConfig) -> dict[str, Tensor]:
         """Our tensors by name."""
 
     def library_keys(self, config: ModelConfig) -> dict[str, Any]:
-        """The keys of the library's configuration for a model of ours, whether or not it can be one of this
-        family; none where ours are not written as such.
+        """The keys of the library's configuration for one of our models, whether or not it can be of this
+        family; none if ours cannot be written as such.
         """
         return {}
 
@@ -443,19 +446,19 @@ class Taking:
         self.state: dict[str, Tensor] = {}
 
     def take(self, ours: str, *theirs: str) -> None:
-        """Weight and bias of one layer, of several of theirs one below the other."""
+        """Take weight and bias of one layer, or of several stacked."""
         for kind in ("weight", "bias"):
             if f"{theirs[0]}.{kind}" in self.source:
                 self.state[f"{ours}.{kind}"] = _joined(self.source, theirs, kind)
 
     def take_head(self, transform: str, norm: str, bias: str) -> None:
-        """The output layer of an encoder; `bias` is a tensor."""
+        """Take the output layer of an encoder; `bias` is a tensor."""
         self.take("head.transform", transform)
         self.take("head.norm", norm)
         self.state["head.bias"] = self.source[bias]
 
     def take_block(self, ours: str, theirs: str, parts: Mapping[str, str | tuple[str, ...]]) -> None:
-        """The layers of one block, by our name and theirs (several are joined)."""
+        """Take the layers of one block, by our name and theirs (several are joined)."""
         for name, found in parts.items():
             names = (found,) if isinstance(found, str) else found
             self.take(f"{ours}.{name}", *(f"{theirs}.{part}" for part in names))

@@ -1,4 +1,4 @@
-"""GPT-2 (Radford et al. 2019) and other decoders that came after it."""
+"""GPT-2 (Radford et al. 2019) and later decoders."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -116,7 +116,7 @@ _NEOX_BLOCK: Block = {
 
 
 class GPTNeoX(AdoptableFamily):
-    """Black et al. 2022. Ours can be those whose layers read one another in turn and turn whole heads."""
+    """Black et al. 2022. Convertible if its layers run in sequence and rotate whole heads."""
 
     name, title, order = "gpt_neox", "GPT-NeoX", 9
     last_norm = "final_layer_norm"

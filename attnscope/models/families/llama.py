@@ -1,4 +1,4 @@
-"""Llama (Touvron et al. 2023), and what is built like it."""
+"""Llama (Touvron et al. 2023), and similar models."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""Longformer and LED: attention in a window, and of some tokens on all (Beltagy et al. 2020, section 3.1).
+"""Longformer and LED: attention in a window, and from some tokens to all (Beltagy et al. 2020, section 3.1).
 
     symbol   meaning                                                                     shape
     w        tokens that the window reaches to either side

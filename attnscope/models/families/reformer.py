@@ -52,7 +52,7 @@ class Reformer(Family):
 
 
 class _Seeded:
-    """Hashing that draws the same rotations in every pass, until it is removed."""
+    """Hashing that draws the same rotations in every pass, until removed."""
 
     def __init__(self, part: Any) -> None:
         self._part = part
@@ -125,7 +125,7 @@ def _round_weights(part: Any, x: Tensor, p: Tensor, queries: Tensor, keys: Tenso
 
 
 def _check(part: Any, x: Tensor, weights: Tensor, out: Tensor) -> None:
-    """Raise UserError unless the weights times the values are what the layer gives out."""
+    """Raise UserError unless the weights times the values give the layer's output."""
     values = part.value(x).reshape(*x.shape[:2], weights.shape[1], -1).transpose(1, 2)
     found = (weights @ values).transpose(1, 2).flatten(2)
     error = float((found - out).abs().max() / out.abs().max().clamp(min=1e-6))

@@ -1,4 +1,4 @@
-"""ViT (Dosovitskiy et al. 2020), and the halves of CLIP and SigLIP that see."""
+"""ViT (Dosovitskiy et al. 2020), and the vision parts of CLIP and SigLIP."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ class Data2VecVision(Family):
     name, title = "data2vec-vision", "data2vec (pictures)"
 
     def prepare(self, model: Any) -> str:
-        """Its fused attention is a class that never gives weights out: the plain one stands behind it."""
+        """Its fused attention is a class that never returns weights: switch to the plain one."""
         for part in model.modules():
             if type(part).__name__ == "Data2VecVisionSdpaSelfAttention":
                 part.__class__ = type(part).__base__

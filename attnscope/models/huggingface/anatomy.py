@@ -91,7 +91,7 @@ class NormForm:
 
 
 def norm_form(part: Any, x: Tensor, output: Tensor) -> NormForm | None:
-    """The form in which a norm makes `output` of `x`; None for one of a form that is not known."""
+    """The form of a norm that computes `output` from `x`; None if unknown."""
     bias = getattr(part, "bias", None)
     for form in _forms(part):
         found = form.apply(x.detach())
@@ -131,7 +131,8 @@ Behind each what reads the stream for it, where that is another module: the firs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anatomy:
-    """The places of a model: products behind heads by site; layers and feed-forward parts by stack and layer.
+    """The modules of a model: products behind heads by site; layers and feed-forward parts by stack and
+    layer.
 
     `attentions` are the modules that attend, by site, `feed_forward_readers` what reads the stream for a
     feed-forward part, where that is known.
@@ -157,7 +158,7 @@ _KNOWN: "WeakKeyDictionary[nn.Module, Anatomy]" = WeakKeyDictionary()
 
 
 def anatomy_of(network: HuggingFaceNetwork) -> Anatomy:
-    """The places of a model, found once with a tiny pass; raises UserError, by name, where they cannot be."""
+    """The modules of a model, found once with a tiny pass; raises UserError if they cannot be found."""
     found = _KNOWN.get(network.module)
     if found is None:
         if not network.attached.has_gates:
@@ -168,7 +169,7 @@ def anatomy_of(network: HuggingFaceNetwork) -> Anatomy:
 
 
 def not_known(network: HuggingFaceNetwork, what: str) -> UserError:
-    """The refusal of a model whose parts are not where they can be found."""
+    """The error for a model whose parts cannot be found."""
     return UserError(
         f"The parts of {type(network.module).__name__} cannot be told apart: {what}.",
         expected="layers that attend through the library's interface, with a linear layer after their heads",
@@ -214,7 +215,7 @@ def _find(network: HuggingFaceNetwork) -> Anatomy:
 
 
 def _block_of(model: Any, name: str, attentions: Iterable[nn.Module]) -> nn.Module | None:
-    """The largest part that stands in a list and holds one self-attention alone."""
+    """The largest module in a list that holds exactly one self-attention."""
     known, parts = set(attentions), name.split(".")
     found: nn.Module | None = None
     for length in range(len(parts) - 1, 0, -1):
@@ -237,7 +238,7 @@ def _feed_forward_of(block: nn.Module, outputs: set[nn.Module]) -> tuple[nn.Modu
 
 
 def _called(block: nn.Module, name: str, outputs: set[nn.Module]) -> list[nn.Module]:
-    """The parts of a layer that go by a name, but for those that read heads."""
+    """The parts of a layer with that name, except those that read heads."""
     return [
         part
         for path, part in block.named_modules()
@@ -246,12 +247,14 @@ def _called(block: nn.Module, name: str, outputs: set[nn.Module]) -> list[nn.Mod
 
 
 def is_product(module: nn.Module) -> bool:
-    """Whether a module is a matrix with or without a bias; the library has its own kind for GPT-2."""
+    """Whether a module is a matrix product, with or without a bias; the library has its own kind for
+    GPT-2.
+    """
     return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
 
 
 class _Gave(QuietProbe):
-    """Keeps what each site gave until a product reads it."""
+    """Keeps each site's output until a product reads it."""
 
     def __init__(self) -> None:
         self.waiting: dict[SiteKey, Tensor] = {}
@@ -351,7 +354,7 @@ class _Row:
 
 
 def head_rows(network: HuggingFaceNetwork, site: SiteKey) -> HeadRows:
-    """The weights of a site's heads; raises UserError, by name, for numbers that no row of a matrix gives."""
+    """The weights of a site's heads; raises UserError for numbers that no row of a matrix gives."""
     found, seen = _rows_of(network, site)
     n_heads = seen.found["q"].shape[1]
 
@@ -374,7 +377,7 @@ def head_rows(network: HuggingFaceNetwork, site: SiteKey) -> HeadRows:
 
 
 def head_products(network: HuggingFaceNetwork, site: SiteKey) -> dict[str, tuple[CallPlace, list[list[int]]]]:
-    """The products that give q, k and v, and which of their columns are each head's, or key-value head's.
+    """The products that give q, k and v, and the columns of each head, or key-value head.
 
     What they give is without the factors, norms and turns that may follow. Raises as `head_rows` does.
     """
@@ -404,7 +407,7 @@ def _rows_of(network: HuggingFaceNetwork, site: SiteKey) -> tuple[dict[str, _Row
 
 
 def pass_first_tokens(network: HuggingFaceNetwork, probe: QuietProbe | None = None) -> None:
-    """One pass over texts that differ in their first token; over pictures whose streams do."""
+    """Run one pass over texts that differ in their first token; over pictures whose streams do."""
     if network.info.reads == "picture":
         return _pass_pictures(network, probe)
     model, ids = network.module, first_tokens(network, "encoder")
@@ -431,7 +434,7 @@ def _pass_pictures(network: HuggingFaceNetwork, probe: QuietProbe | None) -> Non
 
 
 def first_tokens(network: HuggingFaceNetwork, stack: Stack) -> Tensor:
-    """The ids of these texts, [n_texts, n_tokens]; those of an encoder–decoder's second stack are others."""
+    """The ids of these texts, [n_texts, n_tokens]; an encoder–decoder's second stack gets other ones."""
     n_pieces = min(network.module.get_input_embeddings().weight.shape[0], network.info.vocab_size or 2**31)
     n_texts, n_tokens = min(_N_TEXTS, n_pieces), min(_N_TOKENS, network.max_tokens)
     ids: Tensor = (torch.arange(n_texts * n_tokens, device=network.device) * 7 + 3) % n_pieces
@@ -441,7 +444,7 @@ def first_tokens(network: HuggingFaceNetwork, stack: Stack) -> Tensor:
 
 @contextmanager
 def watched_steps(part: nn.Module, n_tokens: int = _N_TOKENS) -> Iterator[list[ModuleStep]]:
-    """A list that fills with what products and norms inside a part read and gave at the first token."""
+    """List that receives inputs and outputs of products and norms inside a part at the first token."""
     steps: list[ModuleStep] = []
 
     def after(module: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
@@ -499,7 +502,7 @@ def _factors(network: HuggingFaceNetwork, d_head: int) -> tuple[float, ...]:
 
 
 def _same_columns(wanted: Tensor, given: Tensor) -> list[int] | None:
-    """For each column of `wanted` the number of an equal one, to the last bit; None when one has none."""
+    """For each column of `wanted` the index of an equal one, bit for bit; None if one has none."""
     numbers = {column: i for i, column in reversed(list(enumerate(_columns(given))))}
     found = [numbers.get(column) for column in _columns(wanted)]
     return None if None in found else [number for number in found if number is not None]
@@ -511,7 +514,7 @@ def _columns(table: Tensor) -> list[bytes]:
 
 
 def matrix_of(module: Any) -> Tensor:
-    """The matrix of a product, [n_rows, d_in]; the library keeps GPT-2's the other way round."""
+    """The matrix of a product, [n_rows, d_in]; the library stores GPT-2's transposed."""
     weight: Tensor = module.weight.detach()
     return weight if isinstance(module, nn.Linear) else weight.T
 
@@ -537,7 +540,7 @@ class TokenTables:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Reading:
-    """One pass: every step of the model, and for some layers what they read and which step came next."""
+    """One pass: every step of the model, and for some layers their input and the step that followed."""
 
     steps: list[ModuleStep]
     entered: dict[SiteKey, tuple[int, Tensor]]
@@ -545,7 +548,7 @@ class _Reading:
 
 @torch.no_grad()
 def token_tables(network: HuggingFaceNetwork, site: SiteKey, rows: HeadRows) -> TokenTables:
-    """The tables for one site whose matrices are `rows`; raises UserError, by name, where widths differ."""
+    """The tables for one site whose matrices are `rows`; raises UserError if widths differ."""
     anatomy = anatomy_of(network)
     reading = _read(network, anatomy)
     stack: Stack = "decoder" if site[0] == "cross" else site[0]
@@ -604,7 +607,7 @@ def _entered(network: HuggingFaceNetwork, anatomy: Anatomy, reading: _Reading, s
 
 
 def _passed(wanted: Tensor, steps: list[ModuleStep]) -> Iterator[ModuleStep]:
-    """The norms and products that gave some numbers, one before the other, the last one first."""
+    """The norms and products that led to some numbers, the last one first."""
     found: ModuleStep | None = None
     for step in reversed(steps):
         if step.given.shape == wanted.shape and torch.equal(step.given, wanted):
@@ -621,7 +624,7 @@ def _embedding(network: HuggingFaceNetwork, stack: Stack) -> Any:
 
 
 def _through(table: Tensor, steps: list[ModuleStep], wanted: Tensor) -> Tensor:
-    """The table through the norm that gave what a matrix read; as it is where no norm did."""
+    """The table through the norm before a matrix; unchanged if there is none."""
     for step in steps:
         if is_norm(step.module) and step.given.shape == wanted.shape and torch.equal(step.given, wanted):
             return step.module(table) if table.shape[1] == wanted.shape[1] else table
@@ -629,7 +632,7 @@ def _through(table: Tensor, steps: list[ModuleStep], wanted: Tensor) -> Tensor:
 
 
 def _outputs(network: HuggingFaceNetwork, anatomy: Anatomy, steps: list[ModuleStep]) -> Tensor:
-    """Output weights with what stands before them: norms' weights, and products of the head's own layer."""
+    """Output weights with the steps before them: norms' weights, and products of the head's own layer."""
     model, inside = network.module, _inside(anatomy)
     head = model.get_output_embeddings()
     if head is None or not is_product(head):
@@ -652,7 +655,7 @@ def _outputs(network: HuggingFaceNetwork, anatomy: Anatomy, steps: list[ModuleSt
 
 
 def _is_activated(x: Tensor, of: Tensor) -> bool:
-    """Whether `x` is `of`, as it is or through an activation that the library uses in a head."""
+    """Whether `x` is `of`, unchanged or through an activation that the library uses in a head."""
     return any(torch.allclose(x, activated(of), rtol=1e-4, atol=1e-6) for activated in _ACTIVATIONS)
 
 

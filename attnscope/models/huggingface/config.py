@@ -1,4 +1,4 @@
-"""A stranger's config.json: read strictly, freed of what could run code, and weighed on paper.
+"""A foreign config.json: read strictly, stripped of anything that could run code, and sized on paper.
 
 The library's own configuration classes accept almost anything; what they would stumble over later (a
 width of a billion, heads of zero, numbers as text) is refused here by name, before they see it.
@@ -80,7 +80,7 @@ _ACTION = "Restore config.json from its origin."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedConfig:
-    """A configuration that may be handed to the library; `notes` say what was left out of it."""
+    """A configuration safe to pass to the library; `notes` say what was removed."""
 
     values: dict[str, Any]
     model_type: str
@@ -228,7 +228,7 @@ _TYPES = {
 
 @contextmanager
 def naming_keys(values: dict[str, Any], folder: Path) -> Iterator[None]:
-    """Say in words which value of a configuration the library refuses inside, where it says that."""
+    """Name in words the value of a configuration that the library rejects, if it says so."""
     try:
         yield
     except Exception as error:
@@ -256,7 +256,7 @@ def _refusal_of(error: Exception, values: dict[str, Any], where: str) -> LoadErr
 
 
 def _type_words(text: str) -> str:
-    """Types as the library writes them, in words: `float`, or `<class 'int'>, <class 'NoneType'>`."""
+    """Types in the library's notation, in words: `float`, or `<class 'int'>, <class 'NoneType'>`."""
     types = dict.fromkeys(_TYPE.findall(text))
     words = [_TYPES[one] for one in types]
     if {"int", "float"} <= types.keys():
@@ -295,7 +295,7 @@ _LICENCE = re.compile(r"^licen[sc]e:[ \t]*(.*?)[ \t]*$\n?(?:^[ \t]*-[ \t]*(\S.*?
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecialIds:
-    """Ids by which a model begins and ends what it writes."""
+    """Ids with which a model begins and ends its output."""
 
     start: int | None
     forced: tuple[int, ...]
@@ -337,7 +337,7 @@ def read_special_ids(values: Mapping[str, Any], folder: Path, n_rows: int) -> Sp
 
 
 def most_tokens(values: Mapping[str, Any], model: Any) -> tuple[int, int]:
-    """The most tokens of the source and of the target; what positions have no limit get UNLIMITED."""
+    """Maximum numbers of source and target tokens; UNLIMITED if positions have no limit."""
     text = values.get("text_config") if isinstance(values.get("text_config"), dict) else values
     both = _first(text or values, _LIMITS)
     source = _first(values, _SOURCE_LIMITS) or both
@@ -357,7 +357,7 @@ def _first(values: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
 
 
 def _position_rows(model: Any) -> int | None:
-    """Positions that a table beginning after its padding row really has (RoBERTa: 514 rows, 512 tokens)."""
+    """Usable positions of a table that begins after its padding row (RoBERTa: 514 rows, 512 tokens)."""
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
             return int(module.weight.shape[0]) - int(module.padding_idx) - 1
@@ -385,14 +385,14 @@ def _read_object(folder: Path, name: str) -> dict[str, object]:
 
 
 def column_labels(values: Mapping[str, Any], n_labels: int) -> tuple[str, ...]:
-    """A name for each column of a classifier; `label 3` where config.json names none."""
+    """A name for each column of a classifier; `label 3` if config.json has none."""
     named = values.get("id2label")
     found = named if isinstance(named, dict) else {}
     return tuple(str(found.get(str(i), "") or f"label {i}")[:80] for i in range(n_labels))
 
 
 def tells_each(config: Any) -> bool:
-    """Whether a classifier tells each label by itself: of several that may hold, of numbers, and of one.
+    """Whether a classifier predicts each label separately: for several labels, numbers, or just one.
 
     The library trains such models without a softmax over their labels.
     """
@@ -401,7 +401,7 @@ def tells_each(config: Any) -> bool:
 
 
 def licence_of(folder: Path) -> str:
-    """The licence that the front matter of README.md names, as plain text; '' when there is none."""
+    """The licence in the front matter of README.md, as plain text; '' if there is none."""
     try:
         data = read_outside(contained_file(folder, _CARD), expected="a card", max_bytes=_MAX_CARD_BYTES)
     except LoadError:
@@ -544,7 +544,7 @@ def _headless(lists: Any, config: CheckedConfig, base: str) -> ModelTask:
 
 
 def _fits(task: TaskName, config: CheckedConfig, *, can_fill: bool) -> bool:
-    """Whether a class of one list is meant: some classes stand in several.
+    """Whether a class of one list is meant: some classes are in several.
 
     `can_fill`: it stands in that of masked models too, as XLM's, which looks ahead unless `causal`.
     """

@@ -1,4 +1,4 @@
-"""One pass in which everything between the parts of a model and its output is linear, and the proof of it.
+"""One pass in which everything between the parts of a model and its output is linear, with a proof.
 
 What attention and feed-forward parts give is taken as given, each norm keeps the scale that it had, and so
 does an activation in the head: what is left between these sources and a difference of two logits is linear,
@@ -32,7 +32,9 @@ SourceKind = Literal["embedding", "heads", "feed-forward", "bias"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Source:
-    """One tensor that flows into the output; `site` is that of heads, or the stack and layer of a part."""
+    """One tensor that contributes to the output; `site` is that of heads, or the stack and layer of a
+    part.
+    """
 
     kind: SourceKind
     value: Tensor
@@ -60,7 +62,7 @@ class FrozenPass:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """The next pass of the model is frozen, and its sources are kept."""
+        """Freeze the model's next pass, and keep its sources."""
         before, after = self._hooks()
         with ExitStack() as stack:
             for part, hook in before:
@@ -157,7 +159,7 @@ class FrozenPass:
         return _frozen_factor(arguments[0], output)
 
     def _bias_label(self, part: nn.Module) -> str:
-        """Whose bias it is, in words."""
+        """The owner of a bias, in words."""
         what = "norm" if is_norm(part) else "layer"
         if self._layer is not None:
             site = next((k for k, p in self._anatomy.projections.items() if p.module is part), None)
@@ -194,7 +196,7 @@ _ROUNDING = 1e-5
 
 
 def _modules(places: Mapping[SiteKey, CallPlace]) -> dict[nn.Module, None]:
-    """The modules of some places, each once, in order."""
+    """The modules at some places, each once, in order."""
     return dict.fromkeys(place.module for place in places.values())
 
 
@@ -220,7 +222,7 @@ _PRODUCTS = ("Mul", "Mm", "Bmm", "Mv", "Dot", "Addmm")
 
 
 def bent_step(result: Tensor, sources: Iterable[Tensor]) -> str:
-    """The first step between the sources and `result` that is not linear, by name; empty when all are."""
+    """The first nonlinear step between the sources and `result`, by name; empty if there is none."""
     leaves = {id(source) for source in sources}
     first: Any = result.grad_fn
     order, children = list[Any](), dict[Any, list[Any]]()
@@ -250,7 +252,7 @@ def bent_step(result: Tensor, sources: Iterable[Tensor]) -> str:
 
 
 def _leading_to(leaves: set[int], order: list[Any], children: Mapping[Any, list[Any]]) -> set[Any]:
-    """The steps that a source flows into."""
+    """The steps that a source contributes to."""
     parents: dict[Any, list[Any]] = {}
     for node in order:
         for child in children[node]:

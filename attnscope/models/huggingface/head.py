@@ -1,4 +1,4 @@
-"""The output of one pass, made of as many positions as are asked for.
+"""The output of one pass, computed for as many positions as are requested.
 
 A vocabulary of 50,000 pieces costs more than many layers, and a table of all positions more memory than the
 model. So the pass itself hands the output head one position only and keeps the last hidden stream; when
@@ -45,7 +45,7 @@ _TOLERANCE = 1e-4
 
 
 class DetachedPass:
-    """A pass of a model whose head is applied when it is asked for."""
+    """A pass of a model whose head is applied on request."""
 
     def __init__(self, model: Any, arguments: Mapping[str, Any], output: Any) -> None:
         self._model, self._arguments, self._output = model, arguments, output
@@ -68,7 +68,7 @@ class DetachedPass:
 
 
 class WholePass:
-    """A pass whose logits are all there: [n_copies, n_tokens, n_answers]."""
+    """A pass with all logits: [n_copies, n_tokens, n_answers]."""
 
     def __init__(self, logits: Tensor) -> None:
         self._logits = logits
@@ -83,8 +83,8 @@ class WholePass:
 
 
 class PooledPass(WholePass):
-    """A pass whose logits, [n_copies, n_answers], are of the whole text: they stand at one position, NaN at
-    the others.
+    """A pass whose logits, [n_copies, n_answers], are for the whole text: at one position, NaN at the
+    others.
     """
 
     def __init__(self, logits: Tensor, *, n_tokens: int, pooled_at: int) -> None:
@@ -116,7 +116,7 @@ def said(output: Any) -> Tensor:
 
 
 def run_detached(model: Any, arguments: Mapping[str, Any]) -> DetachedPass:
-    """One pass in which the head sees a single position."""
+    """Run one pass in which the head sees a single position."""
     kept: list[Any] = []
 
     def keep(_: Any, __: Any, output: Any) -> Any:
@@ -130,7 +130,7 @@ def run_detached(model: Any, arguments: Mapping[str, Any]) -> DetachedPass:
 
 @dataclass(slots=True, kw_only=True)
 class WatchedPass:
-    """The last pass of a model that was watched: its arguments, its output, and that of its body."""
+    """The last watched pass of a model: its arguments, its output, and that of its body."""
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
     output: Any = None
@@ -163,7 +163,7 @@ def watching_passes(model: Any) -> Iterator[WatchedPass]:
 
 
 def has_detachable_head(model: Any, seen: WatchedPass) -> bool:
-    """Whether `run_detached` gives this model's own logits, tried on what a pass of it gave."""
+    """Whether `run_detached` gives this model's own logits, checked on one of its passes."""
     if seen.body is None:
         return False
     whole = said(seen.output)
@@ -198,7 +198,7 @@ def with_last_stream(output: Any, stream: Tensor) -> Any:
 
 @contextmanager
 def body_giving(body: Any, output: Any) -> Iterator[None]:
-    """A model while this part of it computes nothing and gives `output`."""
+    """Replace this part of a model by its `output` in the block; it computes nothing."""
     body.forward = lambda *_, **__: output
     try:
         yield
@@ -211,7 +211,9 @@ _HIDDEN = ("decoder_hidden_states", "hidden_states")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerStreams:
-    """The streams of the stack that predicts on one text, [n_tokens, d_model] each, and what reads them."""
+    """The streams of the predicting stack on one text, [n_tokens, d_model] each, and the modules that read
+    them.
+    """
 
     streams: tuple[Tensor, ...]
     logits: Callable[[Tensor], Tensor]
@@ -219,7 +221,7 @@ class LayerStreams:
 
 
 def read_layer_streams(model: Any, arguments: Mapping[str, Any]) -> LayerStreams:
-    """One pass over one text, and its streams; raises UserError for a model that is not known, or not so."""
+    """Run one pass over one text, and give its streams; raises UserError for an unsupported model."""
     kind, known = model.config.model_type, last_norms()
     if kind not in known:
         raise UserError(
@@ -255,7 +257,7 @@ def read_layer_streams(model: Any, arguments: Mapping[str, Any]) -> LayerStreams
 
 
 def _head(model: Any, kept: "_Kept", body: nn.Module, arguments: Mapping[str, Any], rows: Tensor) -> Tensor:
-    """The model's own head on any rows: the model is called with its body replaced by them."""
+    """Apply the model's own head to any rows: the model is called with its body replaced by them."""
     one = {name: value[:1] if isinstance(value, Tensor) else value for name, value in arguments.items()}
     encoder = getattr(model.base_model, "encoder", None)
     with ExitStack() as stack:
