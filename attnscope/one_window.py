@@ -1,4 +1,4 @@
-"""Later starts hand their files to the window that is open, over a local socket of one user and display.
+"""Later starts hand their files to the open window, over a local socket of one user and display.
 
 A start sends a line of JSON, `{"format": 1, "open": PATH OR NAME}`, and the window answers `1` (it is being
 opened) or `0` (refused). A further window sends `{"format": 1, "wait": true}` and keeps the line open without
@@ -47,7 +47,7 @@ def door_name(display: str, host: str) -> str:
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether the folder is this user's alone; it is made where it is missing."""
+    """Whether the folder is private to this user; it is created if missing."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.lstat()
@@ -57,7 +57,7 @@ def _is_private(folder: Path) -> bool:
 
 
 def hand_over(source: str, door: str) -> bool:
-    """Have the window that listens there open a file, folder or name; whether it does."""
+    """Ask the window that listens there to open a file, folder or name; returns whether it does."""
     socket = QLocalSocket()
     socket.connectToServer(door)
     if not socket.waitForConnected(_CONNECT_MS):
@@ -87,7 +87,7 @@ def read_wanted(line: bytes) -> str:
 
 
 def asks_to_wait(line: bytes) -> bool:
-    """Whether a line is that of a further window, which waits for this one to close."""
+    """Whether a line is from a further window, which waits for this one to close."""
     try:
         said = parse_object(line, what="a request to wait")
     except LoadError:
@@ -96,7 +96,7 @@ def asks_to_wait(line: bytes) -> bool:
 
 
 class Door(QObject):
-    """Listens for later starts, or waits until it may; `wanted` is emitted with what each asks to open."""
+    """Listens for later starts, or waits until it may; `wanted` is emitted with each request."""
 
     wanted = Signal(str)
 
@@ -112,11 +112,11 @@ class Door(QObject):
 
     @property
     def is_open(self) -> bool:
-        """Whether this window is the one that listens."""
+        """Whether this window is the listening one."""
         return self._server.isListening()
 
     def close(self) -> None:
-        """Listen no longer, nor wait; the socket is gone, and a window that waits for that listens."""
+        """Stop listening or waiting; the socket is removed, and a waiting window then listens."""
         self._name = ""
         self._server.close()
         self._leave_line()
@@ -125,7 +125,7 @@ class Door(QObject):
 
     @Slot()
     def _begin(self) -> None:
-        """Wait for the window that listens to go; listen where there is none.
+        """Wait for the listening window to go; listen if there is none.
 
         Of several that waited for the same one the first listens, and the others wait for it.
         """
@@ -142,7 +142,7 @@ class Door(QObject):
         lock.unlock()
 
     def _wait(self) -> bool:
-        """Whether a window listens; the line to it is kept open."""
+        """Whether a window listens; the connection to it is kept open."""
         socket = QLocalSocket(self)
         socket.connectToServer(self._name)
         if not socket.waitForConnected(_CONNECT_MS):
@@ -157,7 +157,7 @@ class Door(QObject):
 
     @Slot()
     def _on_gone(self) -> None:
-        """Take the place of the window that listened, unless what came last was its refusal."""
+        """Take the place of the window that listened, unless it refused."""
         is_refused = self._line is not None and self._line.bytesAvailable() > 0
         self._leave_line()
         if not is_refused:
@@ -165,7 +165,7 @@ class Door(QObject):
 
     @Slot()
     def _leave_line(self) -> None:
-        """Wait no longer."""
+        """Stop waiting."""
         if self._line is not None:
             line, self._line = self._line, None
             line.disconnected.disconnect(self._on_gone)
@@ -214,7 +214,7 @@ class Visitor(QObject):
             self.wanted.emit(wanted)
 
     def leave(self) -> None:
-        """Break the line without an answer."""
+        """Close the connection without an answer."""
         self._socket.abort()
 
     @Slot()
@@ -227,7 +227,7 @@ class Visitor(QObject):
         self._answer("")
 
     def _answer(self, wanted: str) -> bool:
-        """Whether the answer arrives; a start that waits no longer opens a window of its own."""
+        """Whether the answer arrives; a start that no longer waits opens a window of its own."""
         self._deadline.stop()
         socket = self._socket
         socket.write(_TAKEN if wanted else _REFUSED)

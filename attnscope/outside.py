@@ -1,5 +1,5 @@
-"""The one door for files from outside: their kind and size are looked at before anything is read, and JSON
-and TOML are read strictly: UTF-8 only, no duplicate keys, no NaN or infinity.
+"""The one door for foreign files: their kind and size are checked before anything is read, and JSON and TOML
+are read strictly: UTF-8 only, no duplicate keys, no NaN or infinity.
 
 A pipe or a device would be waited for, and a file without an end would fill the memory. What the standard
 library lets pass silently is refused here by name.
@@ -96,7 +96,7 @@ def regular_size(path: Path, *, action: str = _ACTION) -> int:
 def unreadable(
     path: Path, error: Exception, *, expected: str, what: str = "", action: str = _ACTION
 ) -> LoadError:
-    """The error of a file that is there and may not, or can not, be read."""
+    """The error for an existing file that cannot or may not be read."""
     reason = getattr(error, "strerror", None) or str(error)
     return LoadError(
         f"{what or path} cannot be read: {reason}.", kind="unreadable", expected=expected, action=action
@@ -108,7 +108,7 @@ class _NotRegular(ValueError):
 
 
 def _open_regular(path: str, flags: int) -> int:
-    """As os.open, but what is no regular file is not opened, and would not be waited for."""
+    """As os.open, but refuses anything but a regular file, without waiting."""
     try:
         _require_regular(os.stat(path).st_mode)  # first: opening some devices does something
     except FileNotFoundError:
@@ -145,7 +145,7 @@ _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def read_json(path: Path, *, max_bytes: int = MAX_JSON_BYTES, has_infinity: bool = False) -> object:
-    """The content of a JSON file; raises LoadError saying what is wrong with it and where.
+    """The content of a JSON file; raises LoadError with the fault and its position.
 
     With `has_infinity` NaN and Infinity are numbers, as Python's own JSON writes them.
     """
@@ -250,7 +250,7 @@ def _refuse(what: str, reason: str, *, kind: str) -> LoadError:
 
 
 def json_text(value: object, indent: int | None = 1) -> str:
-    """`value` as JSON in ASCII, numbers that are not finite as null; in one line without an indent."""
+    """`value` as JSON in ASCII, with null for numbers that are not finite; on one line without an indent."""
     return json.dumps(_finite(value), indent=indent, ensure_ascii=True, allow_nan=False)
 
 
@@ -276,7 +276,7 @@ def read_toml_text(path: Path, *, what: str = "", action: str = "Choose a recipe
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The tables of a text; raises TOMLDecodeError whatever is wrong with it."""
+    """The tables of a text; raises TOMLDecodeError for any fault."""
     if len(text) > MAX_TOML_BYTES:
         raise tomllib.TOMLDecodeError(f"it has {len(text):,} characters, at most {MAX_TOML_BYTES:,} are read")
     if deep := _DEEP_KEY.search(text):

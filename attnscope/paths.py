@@ -37,14 +37,14 @@ def resources_folder() -> Path:
 
 
 def checkout_file(name: str) -> Path | None:
-    """A file of the checkout that the program runs from; None where it is installed, or the file missing."""
+    """A file of the checkout that the program runs from; None if it is installed, or the file is missing."""
     checkout = Path(__file__).resolve().parents[1]
     path = checkout / name
     return path if (checkout / "pyproject.toml").is_file() and path.is_file() else None
 
 
 def import_file(path: Path, name: str) -> ModuleType:
-    """The module in a file outside the package, imported under `name`; `__init__.py` stands for its folder.
+    """The module in a file outside the package, imported under `name`; `__init__.py` means its folder.
 
     A module that was imported under the name is returned as it is.
     """
@@ -63,7 +63,7 @@ def import_file(path: Path, name: str) -> ModuleType:
 
 
 def demo_name(source: str) -> str:
-    """The name of the demo model at this path, of this installation or of one that is not here; else empty.
+    """The name of the demo model at this path, of this or a missing installation; else empty.
 
     A name opens the model in every installation, a path in one. Raises LoadError without resources.
     """
@@ -81,7 +81,7 @@ def _name_in_resources(source: str) -> str:
 
 
 def gone_demo(source: str) -> tuple[str, str, str] | None:
-    """Of a demo model that comes no longer: its name, the last version that had it, what to open instead.
+    """A demo model that is no longer included: its name, the last version with it, and a substitute.
 
     None for everything else. `source` is a name, or its path in an installation.
     """
@@ -90,7 +90,7 @@ def gone_demo(source: str) -> tuple[str, str, str] | None:
 
 
 def rename_demos(values: dict[str, object]) -> None:
-    """Name the demo models in the content of an older program's file as they are named now.
+    """Replace old names of demo models in the content of an older program's file.
 
     Until version 0.8 the translator of the made-up grammar was called english-french.
     """
@@ -107,13 +107,13 @@ def rename_demos(values: dict[str, object]) -> None:
 
 
 def _is_older(program: object, version: tuple[int, int]) -> bool:
-    """Whether a file that says it is of "AttnScope 0.7.0", say, is older; one that does not say is."""
+    """Whether a file from "AttnScope 0.7.0", say, is older; one without a version is."""
     found = re.search(r"(\d{1,4})\.(\d{1,4})", program) if isinstance(program, str) else None
     return found is None or (int(found[1]), int(found[2])) < version
 
 
 def relative_source(source: str, folder: Path | None) -> str:
-    """A demo model's name, or the path from `folder` of a model under it; other sources as they are."""
+    """A demo model's name, or the path from `folder` of a model under it; other sources unchanged."""
     path = Path(source)
     if name := demo_name(source):
         return name
@@ -123,14 +123,14 @@ def relative_source(source: str, folder: Path | None) -> str:
 
 
 def _person() -> "PlatformDirs":
-    """The folders of whoever runs this; a page of help is printed without them."""
+    """The user's folders; a page of help is printed without them."""
     from platformdirs import PlatformDirs
 
     return PlatformDirs(_APP, appauthor=False)
 
 
 def settings_folder() -> Path:
-    """The person's settings folder (created when first written)."""
+    """The user's settings folder (created on first write)."""
     return Path(_person().user_config_dir)
 
 
@@ -160,5 +160,5 @@ def own_command() -> list[str]:
 
 
 def is_bundle() -> bool:
-    """Whether this program brings its own Python, as packages for Linux do, which can install nothing."""
+    """Whether this program brings its own Python, as packages for Linux do, which cannot install anything."""
     return bool(getattr(sys, "frozen", False))

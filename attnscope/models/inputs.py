@@ -1,4 +1,4 @@
-"""From text to what each form of model reads.
+"""From text to the input of each form of model.
 
 decoder          <s> text
 encoder          <s> text </s>
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """Both texts as tokens; `is_own_target` says that the model wrote the target itself.
+    """Both texts as tokens; `is_own_target` if the model generated the target itself.
 
     `pattern` is a mask that somebody gave for the self-attention of the source; our own models know it.
     `segments` number the texts that a source is made of, token by token; empty where it is one. Of a picture
@@ -60,7 +60,7 @@ _NEEDED_ROLES: dict[Form, tuple[str, ...]] = {
 
 
 def check_roles(tokenizer: Tokenizer, form: Form) -> None:
-    """Raise LoadError when the tokenizer lacks a special token that the form of model needs."""
+    """Raise LoadError if the tokenizer lacks a special token that the form of model needs."""
     missing = [role for role in _NEEDED_ROLES[form] if not tokenizer.has(role)]
     if missing:
         raise LoadError(
@@ -79,7 +79,7 @@ def encode_source(tokenizer: Tokenizer, form: Form, text: str, max_tokens: int) 
 
 
 def encode_target(tokenizer: Tokenizer, form: Form, text: str, max_tokens: int) -> Tokens:
-    """The target text; raises UserError for a model that takes none."""
+    """The target text; raises UserError for a model without one."""
     if form != "encoder-decoder":
         raise UserError(
             "This model reads one text only.",
@@ -90,19 +90,19 @@ def encode_target(tokenizer: Tokenizer, form: Form, text: str, max_tokens: int) 
 
 
 def encode_second(tokenizer: Tokenizer, text: str, max_tokens: int) -> Tokens:
-    """The second text of a model that matches two, read like the first."""
+    """The second text of a model that matches two, encoded like the first."""
     return tokenizer.encode(text, add_begin=True, add_end=True, max_tokens=max_tokens)
 
 
 def check_strings(text: object, target: object) -> None:
-    """Raise UserError unless the text is one string, and the target too where there is one."""
+    """Raise UserError unless the text is a single string, and the target too if there is one."""
     check_string(text, "the text")
     if target is not None:
         check_string(target, "the target")
 
 
 def check_string(given: object, name: str) -> None:
-    """Raise UserError unless what is given is one string."""
+    """Raise UserError unless the value is a single string."""
     if not isinstance(given, str):
         raise of_wrong_kind(given, name, "one string", 'Join words: " ".join(words).')
 
@@ -130,7 +130,9 @@ def join_segments(first: Tokens, second: Tokens, max_tokens: int) -> Inputs:
 
 
 def fitted_pair(first: Sequence[T], second: Sequence[T], n_most: int) -> tuple[list[T], list[T]]:
-    """As many tokens of two texts as fit, half of the room for each at least; both keep their last one."""
+    """Lengths of two texts that fit together, at least half of the room for each; both keep their last
+    token.
+    """
     n_second = min(len(second), max(n_most - len(first), n_most // 2))
     return _fitted(first, n_most - n_second), _fitted(second, n_second)
 
@@ -140,7 +142,7 @@ def _fitted(tokens: Sequence[T], n_most: int) -> list[T]:
 
 
 def with_segments(inputs: Inputs) -> Inputs:
-    """The same inputs, each token of the source knowing which of two texts it is of."""
+    """The same inputs, with the segment of each source token."""
     if not any(inputs.segments) or len(inputs.segments) != len(inputs.source):
         return inputs
     pairs = zip(inputs.source.tokens, inputs.segments, strict=True)
@@ -149,13 +151,13 @@ def with_segments(inputs: Inputs) -> Inputs:
 
 
 def with_sentences(tokens: Tokens, ends: Sequence[int]) -> Tokens:
-    """The same tokens with the places where their sentences end, as hierarchical pooling finds them."""
+    """The same tokens with the ends of their sentences, as hierarchical pooling finds them."""
     reach = sentence_reach(torch.tensor([tokens.ids]), ends)
     return replace(tokens, sentences=tuple((reach.last[0] + 1).tolist()))
 
 
 def with_pattern(inputs: Inputs, pattern: Pattern) -> Inputs:
-    """The same texts under a mask; raises UserError when it is of another number of tokens."""
+    """The same texts under a mask; raises UserError if it has another number of tokens."""
     n_tokens = len(inputs.source)
     try:
         pattern.check(n_tokens, n_tokens)
@@ -182,7 +184,7 @@ def own_target(tokenizer: Tokenizer, ids: list[int]) -> Tokens:
 
 
 def begun(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
-    """The tokens of a text after its start token: the first of them continues no word."""
+    """The tokens of a text after its start token: the first of them does not continue a word."""
     return (*tokens[:1], *(replace(token, joins_previous=False) for token in tokens[1:2]), *tokens[2:])
 
 
@@ -193,7 +195,7 @@ MAX_FIRST = 64
 
 
 def patch_tokens(text: str, grid: tuple[int, int], n_tokens: int) -> Tokens:
-    """Tokens for a sequence of `n_tokens`: what stands before the patches, then `row,column` of each.
+    """Tokens for a sequence of `n_tokens`: those before the patches, then `row,column` of each.
 
     Where the sequence is no grid with something before it, the tokens are numbered.
     """
@@ -215,7 +217,7 @@ def patch_tokens(text: str, grid: tuple[int, int], n_tokens: int) -> Tokens:
 
 
 def patch_grid(source: Tokens) -> tuple[int, int] | None:
-    """Rows and columns of the patches that `patch_tokens` made tokens of; None for other tokens."""
+    """Rows and columns of the patches behind tokens of `patch_tokens`; None for other tokens."""
     last = _PATCH.fullmatch(source.tokens[-1].piece) if len(source) else None
     if last is None:
         return None
@@ -244,7 +246,7 @@ def own_picture(config: ModelConfig, text: str) -> Picture:
 
 
 def noise_pictures(config: ModelConfig, n: int, seed: int) -> list[Inputs]:
-    """Pictures of random pixels, the same for the same seed."""
+    """Pictures of random pixels, determined by the seed."""
     rng = np.random.default_rng(seed)
     shape = (config.picture_height, config.picture_width, config.n_channels)
     return [_inputs(config, "", rng.integers(0, 256, shape, dtype=np.uint8)) for _ in range(n)]
@@ -265,7 +267,7 @@ class ReadsPictures(Protocol):
     """A network whose text is the path of a picture."""
 
     def picture(self, text: str) -> Picture:
-        """The picture as it is seen; raises UserError when it cannot be read or is no grid of patches."""
+        """The picture as the model sees it; raises UserError if it is unreadable or not a grid of patches."""
         ...
 
 
@@ -282,7 +284,7 @@ def picture(model: "Model", text: str) -> Picture:
 
 
 def picture_of_tokens(source: Tokens) -> Picture | None:
-    """The picture that the tokens of a kept trace lie on, without its model: as it was named, not resized.
+    """The picture under the tokens of a stored trace, without its model: from its path, not resized.
 
     None where the tokens are no patches, or the picture is not there any more.
     """
@@ -299,7 +301,7 @@ def picture_of_tokens(source: Tokens) -> Picture | None:
 
 
 def picture_under(model: "Model", text: str) -> Picture | None:
-    """The picture that maps of patches are laid over; None for a text, or without a grid of patches."""
+    """The picture under maps of patches; None for a text, or without a grid of patches."""
     if model.info.reads != "picture":
         return None
     try:

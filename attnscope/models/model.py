@@ -60,7 +60,7 @@ RecordOf = Callable[[CopyPattern], SiteRecord]
 def build_edits(
     interventions: Interventions, sites: tuple[Site, ...], record_of: RecordOf
 ) -> Mapping[SiteKey, Edits]:
-    """The edits of each site that has any; raises UserError for a head that does not exist."""
+    """The edits of each site that has any; raises UserError for an unknown head."""
     check_heads((intervention.head for intervention in interventions), sites)
     by_site: dict[SiteKey, Interventions] = {}
     for intervention in interventions:
@@ -73,7 +73,7 @@ def build_edits(
 
 
 def without_copies(edits: Mapping[SiteKey, Edits]) -> Mapping[SiteKey, Edits] | None:
-    """The edits as they can go with a text that grows.
+    """The edits that can apply to a growing text.
 
     None when a copied pattern is among them, or a mask drawn for the tokens of a stack that grows.
     """
@@ -125,7 +125,7 @@ def _pattern(record: SiteRecord, head: HeadRef) -> CopiedPattern:
 def compare_outputs(
     network: Network, inputs: Inputs, done: Pass, *, is_changed: bool, top: int
 ) -> Comparison:
-    """The `top` candidates at the shown positions; of what is written only a target of the model's own.
+    """The `top` candidates at the shown positions; of generated text, only the model's own target.
 
     A pass `is_changed` when it holds two copies: the text as it is, then as it was changed.
     """
@@ -194,7 +194,7 @@ class _Change:
 
 
 class Model:
-    """One network with everything that can be asked of it; looking at it changes nothing."""
+    """One network with all its analyses; none of them changes it."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
@@ -231,7 +231,7 @@ class Model:
 
     @property
     def own(self) -> OwnNetwork:
-        """The network when it is one of our own; raises UserError for a model of another library."""
+        """The network if it is one of our own; raises UserError for a library model."""
         if self.info.is_recorded:
             raise needs_model(self.info.name)
         if not isinstance(self.network, OwnNetwork):
@@ -254,7 +254,7 @@ class Model:
 
     @property
     def first_gates(self) -> Gates:
-        """The gates used where none are given: 0 for the heads that the model's training closed."""
+        """The gates used by default: 0 for the heads that the model's training closed."""
         return self.network.first_gates if isinstance(self.network, OwnNetwork) else NO_GATES
 
     def gates(self) -> GateTable:
@@ -265,7 +265,7 @@ class Model:
         return table
 
     def encode(self, text: str, target: str | None = None, *, past_trained: bool = False) -> Inputs:
-        """Both texts as the model reads them; a target of None is what the model itself writes.
+        """Both texts as the model reads them; for a target of None, the model generates it.
 
         A model of the form encoder-decoder writes it greedily and with its first gates, so that the
         same target stays in place while gates are changed. `past_trained` lets our own models with computed
@@ -281,7 +281,7 @@ class Model:
         past_trained: bool,
         hear: Callable[[Inputs], None] | None = None,
     ) -> Inputs:
-        """`encode`; while the model writes the target, `hear` gets the inputs with what stands of it."""
+        """`encode`; while the model generates the target, `hear` gets the inputs with its part so far."""
         check_strings(text, target)
         if past_trained:
             inputs = self.own.encode(text, target, past_trained=True)
@@ -312,7 +312,8 @@ class Model:
         past_trained: bool = False,
         pattern: Pattern | None = None,
     ) -> Trace:
-        """Every attention head on one text, with head outputs multiplied by `gates` (None: `first_gates`).
+        """Record every attention head on one text, with head outputs multiplied by `gates` (None:
+        `first_gates`).
 
         `keep_values` keeps each site's values and outputs too, at twice the memory or more; `past_trained`
         is as in `encode`. `pattern` replaces the mask of one of our own models in the self-attention of the
@@ -341,7 +342,7 @@ class Model:
         interventions: Changes = (),
         past_trained: bool = False,
     ) -> Trace:
-        """`trace` of one `site` alone, with its values, for little more than the price of the pass."""
+        """`trace` for one `site`, with its values, at little more than the cost of the pass."""
         wanted, change = frozenset((find_site(self.sites, site).key,)), self._change(gates, interventions)
         probe = TraceProbe(self.sites, change.gates, wanted=wanted, edits=change.edits, keep_values=True)
         inputs = self.encode(text, target, past_trained=past_trained)
@@ -372,7 +373,7 @@ class Model:
         top: int = 10,
         n_continue: int = N_CONTINUE,
     ) -> Comparison:
-        """The output as it is against the output with gates and interventions, from one pass of two.
+        """Compare the output with and without gates and interventions, in one pass of two texts.
 
         `n_continue` is the number of tokens that a decoder generates greedily. With 0 nothing is generated,
         which saves time, unless the target is the model's own.
@@ -400,7 +401,7 @@ class Model:
         hear: Callable[[Trace], None] | None = None,
         hear_target: Callable[[Callable[[], Look]], None] | None = None,
     ) -> Look:
-        """`trace` (without its logits) and `compare` at once, for the price of one of them.
+        """`trace` (without its logits) and `compare` at once, for the cost of one of them.
 
         `top`, `n_continue` and `past_trained` are as there; `keep_output` keeps the log-probabilities in
         `log_p`. With `is_writing_later`, texts that take passes of their own to write are left to
@@ -437,7 +438,7 @@ class Model:
         return Look(inputs=inputs, trace=trace, comparison=comparison, log_p=log_p, write=write)
 
     def _part_of_own(self, inputs: Inputs, ids: Sequence[int]) -> Inputs:
-        """The inputs with what is written of the target but its last token, which follows it."""
+        """The inputs with the generated part of the target except its last token, which follows it."""
         part = self.network.own_target(inputs, ids[:-1])
         if part.target is None:
             return part
@@ -445,7 +446,7 @@ class Model:
         return replace(part, target=replace(part.target, following=following))
 
     def _look_at_part(self, inputs: Inputs, change: _Change, top: int) -> Look:
-        """`look` at a target that the model is still writing."""
+        """`look` at a target that the model is still generating."""
         done, trace = self._run(inputs, change)
         try:
             comparison = compare_outputs(self.network, inputs, done, is_changed=bool(change), top=top)
@@ -486,7 +487,7 @@ class Model:
         *,
         prefix: str = "",
     ) -> Generator[SoFar, None, Written]:
-        """`write` token by token: yields the text so far after each one, and returns the whole.
+        """`write` token by token: yields the text so far after each one, and returns the complete text.
 
         `settings` and `prefix` are as there.
         """
@@ -510,7 +511,7 @@ class Model:
         return Model(prune(self.network, gates, read, has_speed=False).network)
 
     def save(self, folder: str | Path, *, base: str = "") -> None:
-        """Save as a model folder; on any fault raises SaveError and leaves an older folder untouched.
+        """Save as a model folder; on any error raises SaveError and leaves an older folder untouched.
 
         With `base`, the name of a model that comes with the program, only what differs from its weights is
         written, and opening puts both together. Raises LoadError for another name.
@@ -519,7 +520,8 @@ class Model:
         write_model_folder(Path(folder), own.module, own.config, own.vocabulary, own.card, base=base)
 
     def save_for_transformers(self, folder: str | Path) -> tuple[str, float]:
-        """Save in `folder` for the library transformers, as the GPT-2, GPT-NeoX or Llama that the model is.
+        """Save in `folder` for the library transformers, as GPT-2, GPT-NeoX or Llama, if the model is
+        equivalent to one.
 
         Gives the architecture's name, and how far its logits are from ours at most. Raises UserError for a
         model that is none of them, with what keeps it from that; SaveError where nothing could be written.
@@ -558,7 +560,7 @@ class Model:
         change: _Change,
         hear: Callable[[Mapping[SiteKey, SiteRecord]], object] = lambda _records: None,
     ) -> tuple[Pass, Trace]:
-        """One pass with its trace: of the text as it was changed, after the text as it is."""
+        """One pass with its trace: of the changed text, after the unchanged one."""
         probe = TraceProbe(self.sites, change.gates, is_paired=bool(change), edits=change.edits, hear=hear)
         done = self.network.run(inputs, probe, n_copies=2 if change else 1)
         return done, self._build_trace(inputs, change, probe, done, has_logits=False)

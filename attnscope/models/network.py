@@ -67,7 +67,7 @@ def write_greedily(
     is_causal: bool = True,
     hear: HearIds | None = None,
 ) -> list[int]:
-    """At most `n_tokens` ids that follow `prefix`, without the end token that may have stopped them.
+    """At most `n_tokens` ids after `prefix`, without an end token.
 
     Where a model is not causal, what is guessed would change the answers before it: nothing is guessed then.
     `hear` gets what is written after each pass but the last.
@@ -112,7 +112,7 @@ class TokensById(Protocol):
 
     @property
     def begin_id(self) -> int:
-        """Id of the token before the first; raises UserError if there is none, as all these do."""
+        """Id of the token before the first; raises UserError if there is none, as do all of these."""
 
     @property
     def end_id(self) -> int:
@@ -120,14 +120,14 @@ class TokensById(Protocol):
 
     @property
     def mask_id(self) -> int:
-        """Id of the token that stands for a hidden one."""
+        """Id of the token in place of a hidden one."""
 
     @property
     def entries(self) -> Entries:
-        """Its entries as people read them; raises UserError if there are none."""
+        """Its entries as text; raises UserError if there are none."""
 
     def token(self, id: int) -> Token:
-        """The token of an id, standing in no text."""
+        """The token of an id, outside any text."""
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of some ids, without special tokens."""
@@ -176,14 +176,14 @@ class Pass(Protocol):
 
 
 class Copying(Protocol):
-    """A network that may copy words of a source that its vocabulary lacks."""
+    """A network that can copy source words missing from its vocabulary."""
 
     def knowing(self, inputs: Inputs) -> "Network":
-        """The same network, whose vocabulary has these words too."""
+        """The same network, with these words added to its vocabulary."""
 
 
 def knowing(network: "Network", inputs: Inputs) -> "Network":
-    """The network as it tells tokens of these inputs: it can name every word that it may copy."""
+    """The network with a vocabulary for these inputs: it can name every word that may be copied."""
     copying: Copying | None = getattr(network, "copying", None)
     return network if copying is None else copying.knowing(inputs)
 
@@ -209,7 +209,7 @@ class Network(Protocol):
 
     @property
     def max_tokens(self) -> int:
-        """The most tokens it reads."""
+        """Maximum number of tokens."""
 
     @property
     def vocabulary(self) -> TokensById:
@@ -221,16 +221,16 @@ class Network(Protocol):
 
     @property
     def is_training(self) -> bool:
-        """Whether somebody is training it right now; looking at it must not disturb that."""
+        """Whether it is being trained right now; looking at it must not disturb that."""
 
     def encode(self, text: str, target: str | None = None) -> Inputs:
-        """Both texts as the network reads them; `target` None leaves the target out.
+        """Both texts as the network reads them; a `target` of None is omitted.
 
         Raises UserError for a target where none is read.
         """
 
     def own_target(self, inputs: Inputs, written: Sequence[int]) -> Inputs:
-        """The same inputs with what the network wrote as their target (encoder–decoder only)."""
+        """The same inputs with the network's output as their target (encoder–decoder only)."""
 
     def run(self, inputs: Inputs, probe: Probe | None = None, *, n_copies: int = 1) -> Pass:
         """One pass in evaluation mode without gradients over `n_copies` of the same text."""
@@ -251,14 +251,14 @@ class Network(Protocol):
         """
 
     def answer(self, id: int) -> Token:
-        """The token, or the label, that a column of the logits stands for."""
+        """The token, or the label, of a column of the logits."""
 
     def shown_positions(self, inputs: Inputs) -> list[int]:
         """The positions whose prediction is shown; see `records.outputs.Output`."""
 
 
 def number_masks(tokens: Tokens, tokenizer: Tokenizer) -> Tokens:
-    """The tokens with each mask made a sentinel, in their order, where the tokenizer has sentinels.
+    """The tokens with each mask turned into a sentinel, in order, if the tokenizer has sentinels.
 
     Sentinels that the text names itself are not given out twice; masks beyond the last one stay masks.
     """
@@ -345,7 +345,7 @@ def build_output(
 def _prediction(
     tokens: Mapping[int, Token], position: int, context: str, ids: list[int], probabilities: list[float]
 ) -> Prediction:
-    """One position's candidates; a pass that nobody waits for ends here."""
+    """One position's candidates; a cancelled pass ends here."""
     stop_if_unwanted()
     pairs = zip(ids, probabilities, strict=True)
     candidates = tuple(Candidate(token=tokens[id], probability=probability) for id, probability in pairs)
@@ -371,7 +371,7 @@ def _kl_terms(p: Tensor, q: Tensor) -> Tensor:
 
 
 def log_probabilities(logits: Tensor, *, is_each: bool = False) -> Tensor:
-    """Log-softmax in float64, on the CPU where the device has no double precision; see `finite`.
+    """Log-softmax in float64, on the CPU if the device has no double precision; see `finite`.
 
     Of labels that are told one by one (`is_each`) it is the log-sigmoid.
     """
@@ -387,7 +387,7 @@ def best_ids(logits: Tensor) -> Tensor:
 
 
 def finite(logits: Tensor) -> Tensor:
-    """The logits; raises NotFiniteError for NaN and infinity. −∞ only rules a token out."""
+    """The logits; raises NotFiniteError for NaN and infinity. −∞ only excludes a token."""
     _refuse_not_finite(logits.detach().amax(dim=-1))
     return logits
 

@@ -1,4 +1,4 @@
-"""Opening a model, whatever a person calls it.
+"""Opening a model, by any name a user may give it.
 
 Finding what a person means by a model: the name of a demo or a kept run, a model folder, a run folder.
 
@@ -81,19 +81,19 @@ def demo_models() -> list[str]:
 
 
 def source_folder(source: str | Path) -> str | Path:
-    """The folder of a demo model for its name; every other source as it is."""
+    """The folder of a demo model for its name; any other source unchanged."""
     return demo_folder() / source if isinstance(source, str) and source in demo_models() else source
 
 
 def kept_run_folder(name: str) -> Path | None:
-    """The folder of a run that comes with the program and kept its last model, by its recipe's name."""
+    """The folder of a bundled run that kept its last model, by its recipe's name."""
     films = resources_folder() / "films"
     is_kept = name in {entry.name for entry in films.iterdir()} and (films / name / "checkpoints").is_dir()
     return films / name if is_kept else None
 
 
 def read_source(source: str | Path, *, has_weights: bool = True) -> tuple[LoadedFolder, Path]:
-    """The content of the model that `source` means, and the folder it was found in.
+    """The content of the model that `source` refers to, and its folder.
 
     Raises LoadError; for a run folder the newest checkpoint that can be read is taken. Without weights as
     `read_model_folder` says.
@@ -107,7 +107,7 @@ def read_source(source: str | Path, *, has_weights: bool = True) -> tuple[Loaded
 
 
 def read_source_config(source: str | Path) -> tuple[ModelConfig, Path]:
-    """The configuration of the model that `source` means, and its folder, without reading weights.
+    """The configuration of the model that `source` refers to, and its folder, without reading weights.
 
     Raises LoadError; of a run folder it is that of the newest checkpoint, which are all alike.
     """
@@ -121,7 +121,7 @@ def read_source_config(source: str | Path) -> tuple[ModelConfig, Path]:
 
 
 def locate_source(source: str | Path) -> Path:
-    """The folder that `source` means, of a model or a run, whatever is in it. Raises LoadError."""
+    """The folder that `source` refers to, of a model or a run, whatever its content. Raises LoadError."""
     if isinstance(source, str) and source in demo_models():
         return demo_folder() / source
     path = Path(source)
@@ -214,7 +214,7 @@ def _folder_of_file(path: Path) -> Path:
 
 
 def checkpoint_folders(run: Path) -> list[tuple[int, Path]]:
-    """Step and folder of each checkpoint of a run, oldest first; their content is not looked at."""
+    """Step and folder of each checkpoint of a run, oldest first, without reading them."""
     found = [
         (int(entry.name), entry)
         for entry in (run / "checkpoints").iterdir()
@@ -253,8 +253,8 @@ def _no_checkpoint(run: Path) -> LoadError:
 
 
 def load(source: str | Path, device: str = "auto") -> Model:
-    """The model that `source` means: a demo's name, a model folder, a run folder (its newest checkpoint),
-    a folder in the format of Hugging Face, or a name in that library's local cache.
+    """The model that `source` refers to: a demo's name, a model folder, a run folder (its newest checkpoint),
+    a folder in the Hugging Face format, or a name in that library's local cache.
 
     Only folders that AttnScope saved, or in the format of Hugging Face, can be opened. A module of one's own,
     its `state_dict`, a .pt file or weights alone do not say where heads are or how text becomes tokens.
@@ -314,7 +314,7 @@ class RecordedNetwork:
 
     @property
     def form(self) -> Form:
-        """As its first stack is."""
+        """Form of its first stack."""
         return "decoder" if self.trace.sites[0].stack == "decoder" else "encoder"
 
     @property
@@ -373,7 +373,7 @@ class RecordedNetwork:
         return inputs
 
     def run(self, inputs: Inputs, probe: Probe | None = None, *, n_copies: int = 1) -> "EmptyPass":
-        """Show what was recorded to `probe`; raises UserError when it gates or edits a head."""
+        """Show the recording to `probe`; raises UserError if it gates or edits a head."""
         if probe is None:
             return EmptyPass(self.recorded.name)
         for site in self.sites:
@@ -396,11 +396,11 @@ class RecordedNetwork:
         guess: Sequence[int] = (),
         hear: HearIds | None = None,
     ) -> list[int]:
-        """Raises UserError: nothing can write."""
+        """Raises UserError: a recording cannot generate."""
         raise needs_model(self.recorded.name, "Writing")
 
     def answer(self, id: int) -> Token:
-        """Raises UserError: there is no output."""
+        """Raises UserError: a recording has no output."""
         raise needs_model(self.recorded.name, "An output")
 
     def shown_positions(self, inputs: Inputs) -> list[int]:
@@ -417,7 +417,7 @@ class RecordedNetwork:
 
 
 class RecordedVocabulary(NoTokens):
-    """The tokens of a recording, whose model is gone."""
+    """The tokens of a recording, without its model."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -437,25 +437,25 @@ class EmptyPass:
 
 
 def shown_text(tokens: Tokens) -> str:
-    """The text of some tokens as far as it can be shown and typed; never blank."""
+    """The displayable and typeable text of some tokens; never blank."""
     text = tokens.text.strip() or "·"
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
 
 
 def _show(probe: Probe, site: Site, record: SiteRecord) -> None:
-    """A record as the call that it was made of, without values and outputs."""
+    """Show a record as its original call, without values and outputs."""
     empty = record.q.new_zeros(1, record.q.shape[0], 0, 0)
     call = Call(q=record.q[None], k=record.k[None], v=empty, rule=record.rule, score=record.score)
     probe.record(site.key, call, lse=record.lse[None], out=empty, is_training=record.proof.is_training)
 
 
 def open_source(source: str, device: str = "auto") -> Model:
-    """A model, or recorded attention in the place of one; raises LoadError and UserError as `load` does."""
+    """Open a model, or recorded attention in its place; raises LoadError and UserError as `load` does."""
     return open_recording(source) if is_trace_file(source) else load(source, device=device)
 
 
 def open_named(source: str, device: str = "auto") -> Model:
-    """As `open_source`, for a source that a file names: nothing is downloaded that no person asked for."""
+    """As `open_source`, for a source named in a file: downloads nothing that the user did not ask for."""
     name = on_this_machine(source)
     try:
         return open_source(name, device)
@@ -474,7 +474,7 @@ def open_named(source: str, device: str = "auto") -> Model:
 
 
 def open_recording(path: str | Path) -> Model:
-    """A file of recorded attention, or of a trace, as a model that only shows it; raises LoadError."""
+    """Open a file of recorded attention, or of a trace, as a model that only shows it; raises LoadError."""
     path = Path(path)
     trace = load_trace(path)
     require_heads(trace.sites)

@@ -42,7 +42,7 @@ MAX_PAST_TOKENS = 131_072
 
 
 class OwnPass:
-    """The last hidden stream of one pass; logits are made of as many positions as are asked for.
+    """The last hidden stream of one pass; logits are computed for as many positions as are requested.
 
     `is_pair` says that two texts were read as two segments. Of a model that points to tokens, the ones that
     it may point to, each has two logits: of belonging to the answer, and of not.
@@ -187,7 +187,7 @@ class OwnNetwork:
 
     @property
     def _guided_head(self) -> HeadRef | None:
-        """The head that training guided, where the card names one that is still there."""
+        """The head that training guided, if the card names one that still exists."""
         guide = Guide.named(str(self.card.training.get("guided_head", "")), 1.0)
         for site in self.sites:
             if guide is not None and site.key == ("cross", guide.layer):
@@ -202,11 +202,11 @@ class OwnNetwork:
 
     @property
     def can_read_past(self) -> bool:
-        """Whether texts past the trained length can be read: learned positions end there."""
+        """Whether texts past the trained length can be read: not with learned positions."""
         return self.module.can_read_past and not self.config.patch_size
 
     def encode(self, text: str, target: str | None = None, *, past_trained: bool = False) -> Inputs:
-        """Both texts as the module reads them; of two that are matched, the second may be empty.
+        """Encode both texts; of two that are matched, the second may be empty.
 
         With `past_trained` the source may be longer than the model was trained for, where its positions are
         computed and not learned; the tokens say how many.
@@ -254,7 +254,7 @@ class OwnNetwork:
         return own_picture(self.config, text)
 
     def _with_sentences(self, source: Tokens) -> Tokens:
-        """The tokens as they are, or knowing their sentences where these are pooled."""
+        """The tokens, with their sentences if these are pooled."""
         if self.config.n_labels and self.config.pooling == "hierarchical":
             return with_sentences(source, self.config.sentence_ends)
         return source
@@ -268,13 +268,13 @@ class OwnNetwork:
         return knowing
 
     def own_target(self, inputs: Inputs, written: Sequence[int]) -> Inputs:
-        """The same source with what the model wrote."""
+        """The same source with the generated target."""
         knower = self.knowing(inputs) if self.copying else self
         target = own_target(knower.vocabulary, list(written))
         return Inputs(source=inputs.source, target=target, is_own_target=True)
 
     def run(self, inputs: Inputs, probe: Probe | None = None, *, n_copies: int = 1) -> OwnPass:
-        """One pass; a model in training is put back into it. Raises UserError for a mask over slots."""
+        """Run one pass; a model in training is put back into it. Raises UserError for a mask over slots."""
         if inputs.pattern is not None and self.config.n_projected:
             raise UserError(
                 "The heads of this model attend to slots and not to tokens.",
@@ -347,6 +347,6 @@ def _meanable(source: Tokens) -> list[int]:
 
 
 def _places(positions: Sequence[int]) -> slice | list[int]:
-    """Positions as an index: a slice where they follow each other, which waits for no device."""
+    """Positions as an index: a slice if they are consecutive, which waits for no device."""
     first, n = (positions[0] if positions else 0), len(positions)
     return slice(first, first + n) if list(positions) == list(range(first, first + n)) else list(positions)

@@ -1,4 +1,4 @@
-"""Running a network of ours on one text, or on one text twice, without touching its state.
+"""Runs one of our networks on one text, or on one text twice, without touching its state.
 
 | symbol | meaning                                 | shape                          |
 |--------|-----------------------------------------|--------------------------------|
@@ -38,7 +38,7 @@ class CallPlace:
 
 @contextmanager
 def hooked(handles: Iterable[RemovableHandle]) -> Iterator[None]:
-    """Hooks that are taken away after the block."""
+    """Hooks that are removed after the block."""
     with ExitStack() as stack:
         for handle in handles:
             stack.enter_context(handle)
@@ -51,7 +51,7 @@ Change = Callable[[Tensor], Tensor]
 
 @contextmanager
 def changed_reads(changes: Sequence[tuple[CallPlace, Change]]) -> Iterator[None]:
-    """Let places read `change` of their stream; calls are counted from here on."""
+    """Let modules read `change` of their stream; calls are counted from here on."""
     with ExitStack() as stack:
         for module in dict.fromkeys(place.module for place, _ in changes):
             of_calls = {place.call: change for place, change in changes if place.module is module}
@@ -61,7 +61,7 @@ def changed_reads(changes: Sequence[tuple[CallPlace, Change]]) -> Iterator[None]
 
 
 class _ReadHook:
-    """Changes what a module reads, by the number of the call."""
+    """Changes a module's input, by the number of the call."""
 
     def __init__(self, changes: Mapping[int, Change]) -> None:
         self._changes, self._call = changes, 0
@@ -80,7 +80,7 @@ class _ReadHook:
 
 @contextmanager
 def evaluating(module: OwnModule) -> Iterator[None]:
-    """Evaluation mode without gradients; a model in training is put back into it afterwards.
+    """Evaluation mode without gradients; a model in training returns to it afterwards.
 
     No random number is drawn, so training goes on exactly as if nobody had looked.
     """
@@ -97,19 +97,19 @@ def evaluating(module: OwnModule) -> Iterator[None]:
 
 @contextmanager
 def evaluating_tokens(module: OwnModule, n_tokens: int) -> Iterator[None]:
-    """Evaluate with as many threads as pay for so many tokens at once, of all texts together."""
+    """Evaluate with the number of threads that pay for so many tokens at once, of all texts together."""
     with evaluating(module), own_threads(module, n_tokens):
         yield
 
 
 def own_threads(module: OwnModule, n_tokens: int) -> AbstractContextManager[None]:
-    """As many threads as pay for a pass over so many tokens."""
+    """Number of threads that pay for a pass over so many tokens."""
     d, d_ff = module.config.d_model, module.config.d_ff
     return threads_for(layer_products((4 * d + 2 * d_ff) * d, n_tokens))
 
 
 def hidden_stream(module: OwnModule, inputs: Inputs, probe: Probe | None, *, n_copies: int = 1) -> Tensor:
-    """The last stream of the stack that predicts: [n_copies, n_tokens, d_model].
+    """The last stream of the predicting stack: [n_copies, n_tokens, d_model].
 
     Of a model that tells labels of texts the one row that they are told from: [n_copies, 1, d_model].
     """

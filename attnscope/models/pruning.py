@@ -1,4 +1,4 @@
-"""Removing heads from any model, with the proof that nothing else changed.
+"""Removes heads from any model, with a check that nothing else changed.
 
 The gated model and the smaller one read the given text (or picture) and random ids (or pixels); unless
 every logit agrees, or without an output head every number of the last stream, there is no smaller model to
@@ -62,7 +62,7 @@ from attnscope.trace.record import GateProbe
 
 
 def prune_own(network: OwnNetwork, gates: Gates) -> Removal:
-    """The smaller network; its card says which head was which."""
+    """The smaller network; its card maps old heads to new ones."""
     module = prune_module(network.module, gates)
     sites = _site_heads(network.config, module.config)
     source = network.info.source
@@ -112,7 +112,7 @@ def _uneven_notes(config: ModelConfig) -> tuple[str, ...]:
 
 
 def prune_module(module: OwnModule, gates: Gates) -> OwnModule:
-    """A smaller copy without the heads whose gate is 0, other gates multiplied in; evaluation mode.
+    """A smaller copy without the heads whose gate is 0, other gates folded in; evaluation mode.
 
     The copy says in `config.kept_heads` which heads it kept. Raises UserError for a head the model does
     not have, or that cannot go; `module` is left alone.
@@ -132,7 +132,7 @@ def prune_module(module: OwnModule, gates: Gates) -> OwnModule:
 
 
 def original_heads(config: ModelConfig) -> dict[SiteKey, tuple[int, ...]]:
-    """For each site the numbers that its heads had before any was removed; none for an empty site."""
+    """For each site the original numbers of its heads, before any removal; none for an empty site."""
     return {key: config.layout(*key).heads for key in config.site_keys()}
 
 
@@ -186,7 +186,7 @@ def _cut_site(
 
 
 def _cut_centre(tensors: dict[str, Tensor], kept: tuple[int, ...]) -> None:
-    """Keep what predicts the places of some heads of a recurrent model, one row a head."""
+    """Keep the predictor of the positions of some heads of a recurrent model, one row a head."""
     for name in ("centre.matrix", "centre.vector"):
         if name in tensors:
             tensors[name] = tensors[name][list(kept)]
@@ -210,7 +210,7 @@ def rows_of_heads(heads: tuple[int, ...], d_head: int, *, device: torch.device |
 
 
 def _require_removable(config: ModelConfig, plan: RemovalPlan) -> None:
-    """Raise UserError for a head that cannot go, or whose gate cannot be multiplied into the weights."""
+    """Raise UserError for a head that cannot be removed, or whose gate cannot be folded into the weights."""
     if (config.has_inducing or config.has_latents) and any(
         site.removed or site.folded
         for site in plan.sites
@@ -264,7 +264,7 @@ Case = Inputs | Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """A smaller network that was proved to say what the gated one says, and the report on it."""
+    """A smaller network checked against the gated one, and the report on it."""
 
     report: PruningReport
     removal: Removal
@@ -274,7 +274,7 @@ class Pruned:
         return self.removal.network
 
     def save(self, folder: str | Path) -> PruningReport:
-        """Write it as a model folder; the report with the true size on disk. Raises SaveError."""
+        """Save it as a model folder; the report gets the true size on disk. Raises SaveError."""
         require_proof(self.report.proof)
         place = Path(folder)
         replace_folder(place, self.removal.write)
@@ -283,7 +283,7 @@ class Pruned:
 
 
 def shapes_of(network: Network) -> tuple[PruneShape, ...]:
-    """The shapes that a smaller copy can be saved in."""
+    """The forms in which a smaller copy can be saved."""
     return ("small",) if isinstance(network, OwnNetwork) else ("small", "same")
 
 
@@ -307,7 +307,7 @@ def pruning(
     shape: PruneShape = "small",
     has_speed: bool = True,
 ) -> Generator[str, None, Pruned]:
-    """A copy without the heads whose gate is 0, other gates multiplied in.
+    """A copy without the heads whose gate is 0, other gates folded in.
 
     The proof reads `text`, where there is one, and random ids. Raises SaveError when the copy does not say
     what the gated network says, UserError when no head is off or heads cannot be removed from this kind of
@@ -354,7 +354,7 @@ def _remove(network: Network, gates: Gates, shape: PruneShape) -> Removal:
 
 
 def _cases(network: Network, text: Inputs | None) -> list[Case]:
-    """The text, when there is one, then random ids; of a model that reads pictures random pixels."""
+    """The text, if there is one, then random ids; for a model of pictures, random pixels."""
     cases: list[Case] = [] if text is None else [text]
     if network.info.reads == "picture" and isinstance(network, HuggingFaceNetwork):
         return cases + random_pictures(network.module)
@@ -408,7 +408,7 @@ def _speed(before: Network, after: Network, case: Case) -> SpeedChange:
 
 
 def random_ids(n_pieces: int, *, n_tokens: int) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
-    """Pairs of a source and a target of random ids, the same every time: at most `n_tokens` and shorter."""
+    """Pairs of a source and a target of random ids, always the same: of `n_tokens` and shorter."""
     generator = torch.Generator().manual_seed(_SEED)
     n_most = max(1, min(n_tokens, N_RANDOM_TOKENS))
 
@@ -420,7 +420,7 @@ def random_ids(n_pieces: int, *, n_tokens: int) -> tuple[tuple[tuple[int, ...], 
 
 
 def random_pictures(model: Any) -> list[Tensor]:
-    """Pixels of noise, −1…1, as a model of the library transformers reads them; the same every time."""
+    """Pixels of noise, −1…1, as a model of the library transformers reads them; always the same."""
     shape = example_of(model)["pixel_values"][:1].shape  # [1, channels, height, width]
     generator = torch.Generator().manual_seed(_SEED)
     return [2.0 * torch.rand(shape, generator=generator) - 1.0 for _ in range(N_RANDOM_TEXTS)]
@@ -428,7 +428,9 @@ def random_pictures(model: Any) -> list[Tensor]:
 
 @torch.no_grad()
 def prove_equal(gated: RunCase[CaseT], smaller: RunCase[CaseT], cases: Sequence[CaseT]) -> PruningProof:
-    """The largest difference over all logits of all cases; what is not a number counts as infinite."""
+    """The largest difference over all logits of all cases; anything that is not a number counts as
+    infinite.
+    """
     difference = largest = 0.0
     n_logits = 0
     for case in cases:
@@ -445,7 +447,7 @@ def prove_equal(gated: RunCase[CaseT], smaller: RunCase[CaseT], cases: Sequence[
 
 
 def require_proof(proof: PruningProof) -> None:
-    """Raise SaveError unless the proof is good."""
+    """Raise SaveError unless the check is passed."""
     if not proof.is_good:
         raise SaveError(
             f"Nothing was saved: the output of the pruned model differs from that of the gated one "
@@ -465,7 +467,7 @@ def compare_speed(
     n_turns: int = N_TURNS,
     max_s: float = MAX_SPEED_S,
 ) -> SpeedChange:
-    """Both models on one case, taking turns in changing order, after one pass each to warm up."""
+    """Both models on one case, alternating in changing order, after one warm-up pass each."""
     for run in (before, after):
         _time_ms(run, case)
     pairs: list[tuple[float, float]] = []

@@ -43,7 +43,7 @@ _CHUNK = 64
 def attend_by_sums(
     q: Tensor, k: Tensor, v: Tensor, *, is_causal: bool, key_valid: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Output and lse; where a query sees no key they are 0 and −inf.
+    """Output and lse; for a query that sees no key, 0 and −inf.
 
     A causal call has as many queries as keys. Keys and values may be fewer heads than queries.
     """
@@ -65,7 +65,7 @@ def attend_by_sums(
 
 
 def _causal_sums(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Σ_{j ≤ i} (q_i · k_j) v_j: within chunks cell by cell, before them from their running sum."""
+    """Σ_{j ≤ i} (q_i · k_j) v_j: within chunks cell by cell, for earlier ones from their running sum."""
     n_tokens = q.shape[2]
     q, k, v = (_chunked(x) for x in (q, k, v))  # [B, H, N, C, D]
     states = k.transpose(-1, -2) @ v  # [B, H, N, D, Dv]
@@ -91,7 +91,7 @@ LEAST_ROWS = 1024
 
 
 def attend_on_cpu(call: Call, bias: Tensor | None, *, is_causal: bool) -> tuple[Tensor, Tensor]:
-    """Output and lse from one operator; queries that see no key get the output 0 and the lse 0.
+    """Output and lse from one operator; 0 and 0 for queries that see no key.
 
     A long text is taken head by head, which changes no digit, and where the causal rule holds and there are
     many rows, an output may differ in its last one.
@@ -132,7 +132,7 @@ def _attend_one(
 
 
 def _n_rows(call: Call) -> int:
-    """So many queries at a time."""
+    """Number of queries in a block."""
     n_cells = torch.get_num_threads() * STOP_CELLS * 64 // max(64, call.q.shape[3])
     return max(LEAST_ROWS, n_cells // (call.q.shape[1] * call.k.shape[2]))
 
@@ -177,16 +177,16 @@ class Probe(Protocol):
     """Observes an attention call, or changes it."""
 
     def gate(self, site: SiteKey) -> Tensor | None:
-        """Multipliers of the head outputs, [n_heads] or [batch, n_heads]; None leaves them alone."""
+        """Multipliers of the head outputs, [n_heads] or [batch, n_heads]; None for no change."""
 
     def edits(self, site: SiteKey) -> Edits | None:
-        """Changes of single heads for the last text of the batch; None leaves them alone."""
+        """Changes of single heads for the last text of the batch; None for no change."""
 
     def wants(self, site: SiteKey) -> bool:
-        """Whether `record` is to be called for this site."""
+        """Whether to call `record` for this site."""
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
-        """Take the facts of one call, `out` before the gate; the tensors are views: copy what is kept."""
+        """Observe one call, `out` before the gate; the tensors are views: copy what is kept."""
         ...
 
 
@@ -256,7 +256,7 @@ into the output instead.
 
 
 def _is_better_wide(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether a step of training is quicker with float32 attention between its bfloat16 products.
+    """Whether a step of training is faster with float32 attention between its bfloat16 products.
 
     The fused CPU operator's backward takes 4.4 ms in bfloat16 and 1.0 ms in float32 for 12 × 4 heads of
     64 tokens, 32 wide (torch 2.13, EPYC with avx512_bf16); drop this when that is mended.
@@ -328,14 +328,14 @@ def _attend_with_lse(call: Call, dropout: float) -> tuple[Tensor, Tensor]:
 
 
 def _attend_with_sinks(call: Call, dropout: float) -> tuple[Tensor, Tensor]:
-    """A sink takes exp(sink − lse) of each row and gives nothing: the output shrinks by the rest."""
+    """A sink takes exp(sink − lse) of each row without output: scale the output by the rest."""
     out, plain = _attend_with_lse(call.without_sinks(), dropout)
     lse = add_sinks(plain, call.score.sinks)
     return out * (plain - lse).exp().nan_to_num(nan=0.0)[..., None].to(out), lse
 
 
 def _attend_masked(call: Call, dropout: float, *, has_lse: bool) -> tuple[Tensor, Tensor]:
-    """Fused attention with the mask and bias laid out in row blocks; what a window hides is left out.
+    """Fused attention with mask and bias laid out in row blocks; keys outside a window are skipped.
 
     Without `has_lse` the second tensor is empty.
     """
@@ -371,7 +371,7 @@ def _attend_block(call: Call, rows: slice, dropout: float, *, has_lse: bool) -> 
 def _product(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float, *, is_causal: bool, scale: float
 ) -> Tensor:
-    """The library's fused attention, or ours where that has none: with weights dropped on a CPU."""
+    """The library's fused attention, or ours where it has none: with dropped weights on a CPU."""
     if dropout and is_quick_on(q):
         return attend_dropping(q, k, v, mask, is_causal=is_causal, share=dropout, scale=scale)
     return F.scaled_dot_product_attention(
@@ -414,7 +414,7 @@ def _seeing_rows(rule: MaskRule, allowed: Tensor, n_queries: int, n_keys: int) -
 
 
 def _attend_by_weights(call: Call, dropout: float) -> tuple[Tensor, Tensor]:
-    """Scores, weights and output laid out in row blocks, for scores that no fused operator knows."""
+    """Scores, weights and output laid out in row blocks, for scores without a fused operator."""
     outs, sums = [], []
     n_groups = call.q.shape[1] // call.k.shape[1]
     v = call.v if n_groups == 1 else call.v.repeat_interleave(n_groups, dim=1)
@@ -445,7 +445,7 @@ def _row_blocks(call: Call) -> list[slice]:
 
 
 def _seen_columns(call: Call, rows: slice) -> slice | Tensor:
-    """The keys that the causal rule, the window or a sparse pattern leave to some rows; at least one."""
+    """The keys left to some rows by the causal rule, the window or a sparse pattern; at least one."""
     rule, n_queries, n_keys = call.rule, call.q.shape[2], call.k.shape[2]
     offset = n_keys - n_queries
     back, ahead = rule.window or (None, None)
@@ -462,14 +462,14 @@ def _seen_columns(call: Call, rows: slice) -> slice | Tensor:
 
 
 def _is_gathered(call: Call) -> bool:
-    """Whether the keys of a block of rows are picked out one by one: those of long texts, where it pays."""
+    """Whether the keys of a block of rows are gathered one by one: for long texts, where it pays."""
     rule = call.rule
     is_plain = call.score.bias is None and rule.removed is None and not rule.is_banded
     return is_plain and isinstance(rule.pattern, Sparse) and call.k.shape[2] >= _LEAST_GATHERED
 
 
 def _with_equal_widths(call: Call) -> Call:
-    """The same call with values as wide as queries: what fused operators want. Zeros change nothing.
+    """The same call with values as wide as queries, as fused operators require. Zeros change nothing.
 
     Those of GPUs want a multiple of 8 as well.
     """

@@ -1,4 +1,4 @@
-"""One layer of a stack: attention, cross-attention where there is a memory, feed-forward.
+"""One layer of a stack: attention, cross-attention if there is a memory, feed-forward.
 
     symbol   meaning                        shape
     x        the residual stream            [batch, n_tokens, d_model]
@@ -71,7 +71,9 @@ _found: ContextVar[list[Tensor] | None] = ContextVar("balances of experts", defa
 
 @contextmanager
 def balances() -> Iterator[list[Tensor]]:
-    """The balance losses, scalars with gradients, of the layers that this thread passes through meanwhile."""
+    """Collect the balance losses, scalars with gradients, of the layers that this thread runs in the
+    block.
+    """
     found: list[Tensor] = []
     token = _found.set(found)
     try:
@@ -262,7 +264,9 @@ class Block(nn.Module):
         return read
 
     def join(self, x: Tensor, change: Tensor, branch: Branch, *, has_skip: bool = True) -> Tensor:
-        """The stream after a branch said `change`; without the stream before it where there is no skip."""
+        """The stream after a branch with output `change`; without the stream before it if there is no
+        skip.
+        """
         norm, end = getattr(self, f"{branch}_norm"), getattr(self, f"{branch}_end")
         if end is not None:
             change = end(change)
@@ -290,7 +294,7 @@ def _make_feed_forward(config: ModelConfig) -> FeedForward | Experts | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AddedBranch:
-    """One branch: `said` gives f of a stream, `reads` are the tensors it learns or reads besides."""
+    """One branch: `said` gives f of a stream, `reads` are the other tensors it depends on."""
 
     said: Callable[[Tensor], Tensor]
     reads: tuple[Tensor, ...]
@@ -301,7 +305,7 @@ class AddedBranch:
             return b, a + self.said(b)
 
     def back(self, p: Tensor, q: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-        """A and b again, up to rounding."""
+        """Recompute a and b, up to rounding."""
         with _dice(seed, p.device):
             return q - self.said(p), p
 
@@ -321,7 +325,7 @@ def through_reversible(blocks: Iterable[Block], x: Tensor, choices: BlockArgumen
 def additions_of(
     blocks: Iterable[Block], choices: BlockArguments, leaves: Sequence[Tensor] = ()
 ) -> tuple[AddedBranch, ...]:
-    """Every branch in the order of a pass; of `leaves` each may read any."""
+    """Every branch in the order of a pass; each may read any of `leaves`."""
     return tuple(
         AddedBranch(
             said=partial(_said, block, branch, choices),
@@ -345,7 +349,7 @@ def _learned(block: Block, branch: Branch) -> Iterator[Tensor]:
 
 
 def _let_go(choices: BlockArguments) -> tuple[BlockArguments, list[Tensor], list[Tensor]]:
-    """The choices with leaves in the place of what has a history, which must not be walked twice; both."""
+    """Replace tensors with a history by leaves, so that it is not traversed twice; both."""
     given: list[Tensor] = []
     leaves: list[Tensor] = []
 
@@ -368,7 +372,7 @@ def _let_go(choices: BlockArguments) -> tuple[BlockArguments, list[Tensor], list
 
 @contextmanager
 def _dice(seed: int, device: torch.device) -> Iterator[None]:
-    """Let what is dropped follow from a number."""
+    """Make dropout follow from a number."""
     with ExitStack() as stack:
         stack.enter_context(own_dice(seed))
         if device.type != "cpu":
@@ -378,7 +382,7 @@ def _dice(seed: int, device: torch.device) -> Iterator[None]:
 
 
 class _Reversible(torch.autograd.Function):
-    """All branches of a stack, by the numbers of the tensors that they read."""
+    """All branches of a stack, by the indices of the tensors that they read."""
 
     @staticmethod
     def forward(

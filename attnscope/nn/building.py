@@ -1,4 +1,4 @@
-"""From a configuration to the network it describes, whichever body that has, and its first weights.
+"""From a configuration to its network, whatever its body, and the initial weights.
 
 The first weights of a model that is to be trained.
 
@@ -45,7 +45,7 @@ from attnscope.nn.transformer import Transformer
 
 
 class _Unfilled(TorchFunctionMode):
-    """Leaves out the first weights that torch draws for its own modules: ours come later, with memory."""
+    """Skips torch's own initialisation: our weights are filled later, once they have memory."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = kwargs or {}
@@ -60,14 +60,14 @@ def unfilled_own(config: ModelConfig) -> OwnModule:
 
 
 def empty_own(config: ModelConfig, device: str | torch.device = "cpu") -> OwnModule:
-    """A network whose weights are whatever the memory held: for those who load every one of them next."""
+    """A network with uninitialised weights, for callers who load every one of them next."""
     module = unfilled_own(config)
     module.take_memory(device)
     return module
 
 
 def build_own(config: ModelConfig, seed: int) -> OwnModule:
-    """A network ready to be trained, in float32 on the CPU; equal seeds give equal weights.
+    """A network ready for training, in float32 on the CPU; equal seeds give equal weights.
 
     The first weights are those of `fill_weights`; the program's own random numbers are not touched.
     """
@@ -77,7 +77,7 @@ def build_own(config: ModelConfig, seed: int) -> OwnModule:
 
 
 def build_transformer(config: ModelConfig, seed: int) -> Transformer:
-    """The same of a configuration that is of no recurrent network."""
+    """The same for a configuration that is not recurrent."""
     module = build_own(config, seed)
     if not isinstance(module, Transformer):
         raise ValueError(f"the body {config.body!r} is no Transformer")
@@ -86,7 +86,7 @@ def build_transformer(config: ModelConfig, seed: int) -> Transformer:
 
 @torch.no_grad()
 def fill_weights(model: nn.Module, config: ModelConfig, generator: Generator) -> None:
-    """Fill every parameter of a network of this configuration with its first value."""
+    """Initialise every parameter of a network of this configuration."""
     for name, module in model.named_modules():
         match module:
             case nn.Embedding():

@@ -34,13 +34,13 @@ class KeyValueCache:
 
     @property
     def n_bytes(self) -> int:
-        """Memory that is held, room for more tokens counted in."""
+        """Memory in use, including spare room for more tokens."""
         kept = [*self._fixed.values(), *((k.tensor, v.tensor) for k, v in self._rooms.values())]
         kept += self._carried.values()  # type: ignore[arg-type]  # summed alike, however many there are
         return sum(t.numel() * t.element_size() for pair in (*kept, self.states) for t in pair)
 
     def note(self, n_sequences: int, n_new: int) -> None:
-        """A pass has read `n_new` more tokens of each of `n_sequences` sequences."""
+        """Note that a pass read `n_new` more tokens of each of `n_sequences` sequences."""
         self.n_sequences, self.n_tokens = n_sequences, self.n_tokens + n_new
 
     def carried(self, layer: int) -> tuple[Tensor, ...]:
@@ -48,7 +48,7 @@ class KeyValueCache:
         return self._carried.get(layer, ())
 
     def carry(self, layer: int, *kept: Tensor) -> None:
-        """Keep what the mixer of a layer needs for the tokens that follow, of the same size for any text."""
+        """Keep the state of a layer's mixer for later tokens, of the same size for any text."""
         self._carried[layer] = kept
 
     def extend(self, site: SiteKey, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
@@ -59,7 +59,7 @@ class KeyValueCache:
         return keys.append(k), values.append(v)
 
     def find(self, site: SiteKey, n_sequences: int) -> tuple[Tensor, Tensor] | None:
-        """Keys and values of a memory for so many sequences, None when they are not known yet."""
+        """Keys and values of a memory for so many sequences, None if unknown so far."""
         found = self._fixed.get(site)
         if found is None:
             return None
@@ -77,7 +77,7 @@ class KeyValueCache:
         self._fixed[site] = (k, v)
 
     def select(self, parents: Tensor) -> None:
-        """Sequence i goes on from sequence `parents[i]`; int64 [n_sequences from now on]."""
+        """Make sequence i continue sequence `parents[i]`; int64 [n_sequences from now on]."""
         self.n_sequences = len(parents)
         self.states = tuple(state.index_select(1, parents) for state in self.states)
         for rooms in self._rooms.values():
@@ -87,14 +87,14 @@ class KeyValueCache:
             self._carried[layer] = tuple(one.index_select(0, parents) for one in kept)
 
     def select_texts(self, texts: Tensor) -> None:
-        """Sequence i reads the memory of text `texts[i]` from now on, where there is more than one."""
+        """Make sequence i read the memory of text `texts[i]`, if there is more than one."""
         for site, (k, v) in self._fixed.items():
             if len(k) > 1:
                 self._fixed[site] = (k.index_select(0, texts), v.index_select(0, texts))
 
 
 class Room:
-    """Keys or values of one site with room for more tokens, so that appending copies only the new ones.
+    """Keys or values of one site with spare room, so that appending copies only the new ones.
 
     `given` is a view of those so far, which later tokens leave as it is.
     """
@@ -121,7 +121,7 @@ class Room:
         return self.given
 
     def select(self, parents: Tensor) -> None:
-        """Sequence i goes on from sequence `parents[i]`."""
+        """Make sequence i continue sequence `parents[i]`."""
         # Room goes with the copy: the next append is then cheap again.
         self._all = self._all.index_select(0, parents)
         self.given = self._all.narrow(2, 0, self.given.shape[2])

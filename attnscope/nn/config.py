@@ -48,7 +48,7 @@ GATED: tuple[Activation, ...] = ("glu", "reglu", "geglu", "swiglu")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """Every choice of the architecture; the names are those of recipes and of config.json.
+    """Every choice of the architecture, under the names of recipes and of config.json.
 
     `n_kv_heads` None means as many as heads, `n_decoder_layers` None as many as `n_layers`, `d_head` None
     d_model / n_heads; given, heads may be wider or narrower, as those of T5's largest models are.
@@ -206,7 +206,7 @@ class ModelConfig:
 
     @property
     def weight_dropout(self) -> float:
-        """Share of the attention weights that training drops, whether given or not."""
+        """Share of the attention weights dropped in training, given or default."""
         return self.dropout if self.attention_dropout is None else self.attention_dropout
 
     @property
@@ -216,12 +216,12 @@ class ModelConfig:
 
     @property
     def is_reversible(self) -> bool:
-        """Whether layers have two streams, so that what they read follows from what they gave."""
+        """Whether layers have two streams, so that their input can be recomputed from their output."""
         return RESIDUALS[self.residual].n_streams == 2
 
     @property
     def has_inducing(self) -> bool:
-        """Whether the encoder's tokens read inducing points, which have read the tokens."""
+        """Whether the encoder's tokens read inducing points, which read the tokens first."""
         return bool(self.n_projected and self.encoder_layers) and self.slot_kind == "inducing"
 
     @property
@@ -231,7 +231,7 @@ class ModelConfig:
 
     @property
     def has_sites(self) -> bool:
-        """Whether attention mixes the tokens of its layers, and no other mixer."""
+        """Whether its layers mix tokens by attention."""
         return MIXERS[self.mixer].is_attention
 
     @property
@@ -241,39 +241,39 @@ class ModelConfig:
 
     @property
     def labels_texts(self) -> bool:
-        """Whether it tells a label of a whole text, and no pieces."""
+        """Whether it predicts a label of a whole text, and no pieces."""
         return bool(self.n_labels) and self.pooling not in ("none", "pointer")
 
     @property
     def labels_tokens(self) -> bool:
-        """Whether it tells a label of every token, and no pieces."""
+        """Whether it predicts a label of every token, and no pieces."""
         return bool(self.n_labels) and self.pooling == "none"
 
     @property
     def points(self) -> bool:
-        """Whether it tells places in the text, one or a start and an end, and no pieces."""
+        """Whether it predicts positions in the text, one or a start and an end, and no pieces."""
         return bool(self.n_labels) and self.pooling == "pointer"
 
     @property
     def patch_grid(self) -> tuple[int, int]:
-        """Rows and columns of the patches of a picture; 0 where none is read, or none is known yet."""
+        """Rows and columns of the patches of a picture; 0 if none is read, or if unknown so far."""
         size = max(1, self.patch_size)
         return self.picture_height // size, self.picture_width // size
 
     @property
     def n_channels(self) -> int:
-        """Numbers of a pixel: 1 for greys, 3 for colours; 0 where no picture is read."""
+        """Numbers of a pixel: 1 for grey, 3 for colour; 0 if no picture is read."""
         return self.n_numbers // self.patch_size**2 if self.patch_size else 0
 
     @property
     def n_patch_tokens(self) -> int:
-        """The class token and the patches of a picture; 0 where none is read."""
+        """The class token and the patches of a picture; 0 if none is read."""
         n_rows, n_columns = self.patch_grid
         return 1 + n_rows * n_columns if n_rows * n_columns else 0
 
     @property
     def up_rows(self) -> int:
-        """Rows of the first feed-forward matrix: gates and values, where there are both."""
+        """Rows of the first feed-forward matrix: gates and values, if there are both."""
         return self.d_ff * (2 if self.activation in GATED else 1)
 
     @property
@@ -283,7 +283,7 @@ class ModelConfig:
 
     @property
     def kv_heads(self) -> int:
-        """The number of key-value heads, whether given or not."""
+        """The number of key-value heads, given or default."""
         return self.n_heads if self.n_kv_heads is None else self.n_kv_heads
 
     @property
@@ -301,12 +301,12 @@ class ModelConfig:
         return 0 if self.form == "decoder" else self.n_layers
 
     def own_layers(self, stack: str) -> range:
-        """The layers of a stack that have weights of their own: of shared ones the first."""
+        """Number of layers in a stack with their own weights: of shared ones, one."""
         n_layers = self.encoder_layers if stack == "encoder" else self.decoder_layers
         return range(min(n_layers, 1) if self.shared_layers else n_layers)
 
     def layout(self, stack: str, layer: int) -> HeadLayout:
-        """The heads of one site; pooling and matching have one, the second text is read as the first is."""
+        """The heads of one site; pooling and matching have one, the second text is read like the first."""
         if self.n_labels and stack not in ("encoder", "decoder", "second", "read-in", "latents"):
             return build_layout((0,), n_heads=1, n_kv_heads=1)
         stack = "encoder" if stack == "second" else stack
@@ -314,7 +314,7 @@ class ModelConfig:
         return build_layout(kept, n_heads=self.n_heads, n_kv_heads=self.kv_heads)
 
     def sites_without_heads(self) -> tuple[SiteKey, ...]:
-        """Attention modules that lost all their heads: nothing of them can be seen."""
+        """Attention modules that lost all their heads and so cannot be seen."""
         return tuple(key for key in self.site_keys() if not self.layout(*key).heads)
 
     def site_keys(self) -> tuple[SiteKey, ...]:
@@ -334,7 +334,8 @@ class ModelConfig:
         return tuple((stack, layer) for stack, n_layers in stacks for layer in range(n_layers))
 
     def headed_keys(self) -> tuple[SiteKey, ...]:
-        """The sites that own heads: not those of pooling and matching, nor of a text read a second time.
+        """The sites with heads of their own: not those of pooling and matching, nor of a text read a second
+        time.
 
         Nor of inducing points, whose heads go with those of their layer.
         """
@@ -343,7 +344,7 @@ class ModelConfig:
         return tuple(key for key in self.site_keys() if key[0] in ("encoder", "decoder"))
 
     def _label_stacks(self) -> tuple[tuple[Stack, int], ...]:
-        """The stacks of a model that tells labels, with their numbers of layers."""
+        """The stacks of a label model, with their numbers of layers."""
         if not self.n_labels:
             return ()
         n_pools = int(self.pooling in ("attention", "hierarchical"))
@@ -355,7 +356,7 @@ class ModelConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object], *, where: str = "model") -> Self:
-        """Read and check a configuration; `where` is put before each key in messages.
+        """Read and check a configuration; `where` precedes each key in messages.
 
         Raises RecipeError for unknown or missing keys and whatever `check` refuses.
         """
@@ -379,7 +380,7 @@ class ModelConfig:
         return config
 
     def to_dict(self) -> dict[str, Any]:
-        """The configuration as JSON can hold it; keys without a value are left out."""
+        """The configuration as JSON; keys without a value are left out."""
         values = {key: value for key, value in asdict(self).items() if value is not None}
         if self.kept_heads is not None:
             values["kept_heads"] = {name: list(heads) for name, heads in self.kept_heads}
@@ -388,7 +389,7 @@ class ModelConfig:
         return values
 
     def check(self, *, where: str = "model") -> None:
-        """Raise RecipeError for a value of the wrong type, out of range, or against another value."""
+        """Raise RecipeError for a value of the wrong type, out of range, or in conflict with another."""
         check_types(self, where)
         check_together(self, where)
 
@@ -404,7 +405,7 @@ class ParameterCount:
         return sum(n for _, n in self.parts)
 
     def part(self, name: str) -> int:
-        """One part; 0 when the model has no such part."""
+        """One part; 0 if the model has no such part."""
         return dict(self.parts).get(name, 0)
 
 
@@ -438,7 +439,7 @@ def count_parameters(config: ModelConfig) -> ParameterCount:
 
 
 def check_fits(config: ModelConfig, available_bytes: int, *, is_training: bool = False) -> None:
-    """Raise RecipeError when the model cannot be held in memory.
+    """Raise RecipeError if the model does not fit into memory.
 
     Counts 4 bytes a parameter, and 16 in training (weight, gradient and two moments); activations and
     position tables come on top and are not judged here.
@@ -520,7 +521,7 @@ N_GATES = {"rnn": 1, "gru": 3, "lstm": 4}
 
 
 def recurrent_parts(config: "ModelConfig") -> Iterator[tuple[str, int]]:
-    """Every part with its number of learned numbers; a part may have none."""
+    """Every part with its number of parameters; a part may have none."""
     d, bias = config.d_model, config.bias
     yield "token embedding", config.vocab_size * d
     yield "encoder", sum(matrices + biases for matrices, biases in _encoder_cells(config))
@@ -541,7 +542,7 @@ def recurrent_parts(config: "ModelConfig") -> Iterator[tuple[str, int]]:
 
 
 def recurrent_matrices(config: "ModelConfig") -> tuple[int, int]:
-    """Numbers of the matrices through which each source token goes, and each target token."""
+    """Numbers in the matrices applied to each source token, and to each target token."""
     d, layout = config.d_model, config.layout("cross", 0)
     if not config.has_attention:
         cells = sum(matrices for matrices, _ in _encoder_cells(config))

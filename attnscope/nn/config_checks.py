@@ -1,4 +1,4 @@
-"""Judging a configuration: every value by itself, then against the others.
+"""Checks a configuration: every value by itself, then against the others.
 
 What masks and the rest need, in one place; scores and position schemes say it themselves. Must not import
 torch, and of `config` only what the type checker needs.
@@ -34,7 +34,7 @@ ID_LISTS = ("sentence_ends", "opening", "closing")
 
 
 def label_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
-    """Keys of a model that tells labels that do not go together, with what was expected."""
+    """Conflicting keys of a model that predicts labels, with what is expected."""
     for key in ID_LISTS:
         ids = getattr(config, key)
         is_list = isinstance(ids, tuple) and len(ids) <= _MOST_IDS and all(type(id) is int for id in ids)
@@ -192,7 +192,7 @@ def _readers(kind: "type[ModelConfig]") -> Mapping[str, Callable[[Any], Any]]:
 
 
 def check_types(config: "ModelConfig", where: str) -> None:
-    """Raise RecipeError for a value of the wrong type or out of range, whatever the others are."""
+    """Raise RecipeError for a value of the wrong type or out of range, independent of the others."""
     for key, read in _readers(type(config)).items():  # type: ignore[arg-type]  # a class has a hash
         try:
             read(getattr(config, key))
@@ -204,7 +204,7 @@ def check_types(config: "ModelConfig", where: str) -> None:
 
 
 def check_together(config: "ModelConfig", where: str) -> None:
-    """Raise RecipeError for a value that does not go with another one."""
+    """Raise RecipeError for a value in conflict with another."""
     of_transformers = (
         _form_faults,
         _scheme_faults,
@@ -233,7 +233,7 @@ def impossible(where: str, key: str, value: object, expected: str) -> RecipeErro
 
 
 def unknown_key(where: str, key: str, known: Sequence[str]) -> RecipeError:
-    """The error for a key that no configuration has, with the one that was meant where one is near."""
+    """The error for an unknown key, with a similar known one if there is one."""
     action = "Remove the key or correct its spelling."
     if key == "preset":
         action = "A preset replaces the recipe: attnscope info --presets lists their names."
@@ -352,7 +352,7 @@ _TRUE_OF_CELLS = {"position": "none", "norm": "none", "has_residual": False, "ha
 
 
 def ignored_choices(config: "ModelConfig", defaults: "ModelConfig") -> Iterator[tuple[str, object]]:
-    """Every choice that differs from the default and does nothing beside recurrent cells, with its value.
+    """Every choice that differs from the default but has no effect with recurrent cells, with its value.
 
     What says that cells lack something, such as `position = "none"`, is true and not ignored.
     """

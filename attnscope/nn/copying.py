@@ -1,4 +1,5 @@
-"""Copying with a pointer: a word is written from the vocabulary or copied from the source (See et al. 2017).
+"""Copying with a pointer: a word is generated from the vocabulary or copied from the source (See et al.
+2017).
 
     symbol   meaning                                                        shape
     p_gen    probability that a token is written and not copied             [batch, n_tokens]
@@ -34,7 +35,7 @@ _LEAST = 1e-30
 
 
 class Unseen(QuietProbe):
-    """A probe whose gates and edits act, and which records nothing: the same attention once more."""
+    """A probe whose gates and edits act, but which records nothing: for the same attention again."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
@@ -60,7 +61,7 @@ def ids_of(memory: Tensor) -> Tensor:
 
 
 def as_read(ids: Tensor, vocab_size: int) -> Tensor:
-    """The ids whose embeddings are read: that of <unk> for words outside the vocabulary."""
+    """Ids for the embedding: that of <unk> for words outside the vocabulary."""
     return torch.where(ids < vocab_size, ids, UNKNOWN_ID)
 
 
@@ -73,8 +74,8 @@ def copied_pieces(weights: Tensor, ids: Tensor, vocab_size: int) -> Tensor:
 
 
 def joined_logits(logits: Tensor, gate: Tensor, copied: Tensor) -> Tensor:
-    """Ln P of each piece, [.., n_extended], from the generator's logits and σ⁻¹(p_gen) [.., 1]; a softmax
-    makes P of it. Where no head is left to copy, that is the generator's alone.
+    """Ln P of each piece, [.., n_extended], from the generator's logits and σ⁻¹(p_gen) [.., 1]; its softmax
+    is P. If no head is left to copy, that of the generator alone.
     """
     gate, copied = gate.float(), copied.float()
     written = F.logsigmoid(gate) + logits.float().log_softmax(dim=-1)

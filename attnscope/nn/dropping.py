@@ -1,4 +1,4 @@
-"""Dropout on a CPU: the places to drop are drawn, not a number for every place.
+"""Dropout on a CPU: draws the places to drop, not a number for every place.
 
     symbol   meaning                                                     shape
     p        the share that is dropped                                   one number
@@ -39,7 +39,7 @@ _THREAD = threading.local()
 
 @contextmanager
 def own_dice(seed: int) -> Iterator[None]:
-    """Let what this thread drops be drawn from a generator of its own, whatever other threads draw."""
+    """Let this thread's dropout use a generator of its own, independent of other threads."""
     before = getattr(_THREAD, "generator", None)
     _THREAD.generator = _generator(seed)
     try:
@@ -49,18 +49,18 @@ def own_dice(seed: int) -> Iterator[None]:
 
 
 def new_seed() -> int:
-    """A number for `own_dice`, from this thread's dice or those of torch."""
+    """A seed for `own_dice`, from this thread's generator or torch's."""
     random = getattr(_THREAD, "generator", None)
     return int(torch.randint(2**62, ())) if random is None else int(random.integers(2**62))
 
 
 def is_quick_on(x: Tensor) -> bool:
-    """Whether places are drawn here for such a tensor."""
+    """Whether this method is used for such a tensor."""
     return x.device.type == "cpu" and x.is_floating_point() and not torch.compiler.is_compiling()
 
 
 def drop(x: Tensor, share: float) -> Tensor:
-    """Zero for `share` of the numbers, drawn anew at each call; the others are divided by 1 − share."""
+    """Zero `share` of the numbers, drawn anew at each call; the others are divided by 1 − share."""
     if share <= 0.0 or not is_quick_on(x):
         return F.dropout(x, share)
     dropped: Tensor = _Dropped.apply(x, None, share)  # type: ignore[no-untyped-call]
@@ -68,7 +68,7 @@ def drop(x: Tensor, share: float) -> Tensor:
 
 
 def add_dropping(stream: Tensor, x: Tensor, share: float) -> Tensor:
-    """`stream + drop(x, share)`, in one pass where both are alike."""
+    """`stream + drop(x, share)`, in one pass if shapes and types match."""
     if share <= 0.0 or not is_quick_on(x) or (stream.shape, stream.dtype) != (x.shape, x.dtype):
         return stream + drop(x, share)
     added: Tensor = _Dropped.apply(x, stream, share)  # type: ignore[no-untyped-call]
@@ -108,7 +108,7 @@ def _draw_gaps(random: "np.random.Generator", n: int, share: float, most: int) -
 
 @lru_cache(maxsize=16)
 def _gaps_of_bits(share: float) -> NDArray[np.uint8]:
-    """The gap that the first bits of a U tell; 0 where the others decide, or it is longer than 255."""
+    """The gap determined by the first bits of a U; 0 if the others decide, or it is longer than 255."""
     borders = np.arange(_BITS, -1, -1) / _BITS
     with np.errstate(divide="ignore"):  # the last gap has no end
         gaps = _gap(borders, share)
@@ -151,7 +151,7 @@ def _without(x: Tensor, places: Tensor, scale: float) -> Tensor:
 def attend_dropping(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, is_causal: bool, share: float, scale: float
 ) -> Tensor:
-    """Attention with `share` of its weights dropped, as `scaled_dot_product_attention` means it.
+    """Attention with `share` of its weights dropped, as defined by `scaled_dot_product_attention`.
 
     `mask` is broadcast to [batch, n_heads, n_queries, n_keys]: bool, True for what may be seen, or added to
     the scores. A query must see at least one key; under the causal rule there are as many queries as keys.
@@ -169,7 +169,7 @@ def attend_dropping(
 
 
 class _Attended(torch.autograd.Function):
-    """Block by block; the weights of large maps are computed again for the gradient."""
+    """Block by block; the weights of large maps are recomputed for the gradient."""
 
     @staticmethod
     @custom_fwd(device_type="cpu", cast_inputs=torch.float32)  # type: ignore[untyped-decorator]
@@ -200,7 +200,7 @@ class _Attended(torch.autograd.Function):
     @staticmethod
     @custom_bwd(device_type="cpu")  # type: ignore[untyped-decorator]
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """DS = P ∘ (dP − Σ dP ∘ P) for the P of before the dropping, dP being 0 where it dropped."""
+        """DS = P ∘ (dP − Σ dP ∘ P) for P before dropout, with dP 0 where it dropped."""
         saved = ctx.saved_tensors
         given, kept = saved[:4], iter(saved[4:])
         blocks = _Blocks(*given, is_causal=ctx.is_causal, scale=ctx.scale)
@@ -230,7 +230,7 @@ _Block = tuple[slice, slice, slice]
 
 
 class _Blocks:
-    """The parts of an attention call that are worked out one after the other: heads, rows, keys."""
+    """The parts of an attention call that are computed one after the other: heads, rows, keys."""
 
     def __init__(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, is_causal: bool, scale: float

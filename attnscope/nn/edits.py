@@ -1,4 +1,4 @@
-"""Changes of single heads in the middle of a pass: edges taken out, patterns replaced.
+"""Changes of single heads in the middle of a pass: edges removed, patterns replaced.
 
 Every change is expressed in the same facts that a record holds (queries, keys, rules), so that a trace
 of an edited pass is exact like any other. Edits act on the last text of a batch only: in a pair the
@@ -37,7 +37,7 @@ from attnscope.records.sites import SiteKey
 
 
 def check_size(cells: Tensor, n_queries: int, n_keys: int) -> None:
-    """Raise UserError when a mask is of another number of tokens than the call."""
+    """Raise UserError if a mask and the call have different numbers of tokens."""
     if tuple(cells.shape) != (n_queries, n_keys):
         raise UserError(
             f"The mask is for {plural(cells.shape[0], 'token')}, but here it is {n_queries} × {n_keys}.",
@@ -109,7 +109,7 @@ class Edits:
     cells: Tensor | None = None
 
     def replace_by_mean(self, out: Tensor) -> Tensor:
-        """`out` [B, H, Q, D] with outputs replaced by their mean over the queries, or by a given one."""
+        """`out` [B, H, Q, D] with some outputs replaced by their mean over the queries, or by a given one."""
         if not self.mean and not self.fixed:
             return out
         out = out.clone()
@@ -121,7 +121,7 @@ class Edits:
 
 
 def apply_edits(call: Call, out: Tensor, lse: Tensor, edits: Edits) -> tuple[Call, Tensor, Tensor]:
-    """The call, output and lse after the edits of patterns; what they do not touch is as it was.
+    """The call, output and lse after the edits of patterns; everything else is unchanged.
 
     Raises UserError for a change that does not fit the site.
     """
@@ -162,7 +162,7 @@ def _recompute(call: Call, head: int, rows: slice, out: Tensor, lse: Tensor) -> 
 
 
 def check_cells(edits: Edits, n_heads: int, n_queries: int, n_keys: int) -> None:
-    """Raise UserError for an edge that is to go and is not there."""
+    """Raise UserError for an edge to remove that does not exist."""
     for head, query, key in edits.removed:
         if not (0 <= head < n_heads and 0 <= query < n_queries and 0 <= key < n_keys):
             raise UserError(
@@ -194,7 +194,7 @@ def _replace_patterns(call: Call, edits: Edits) -> Call:
 
 
 def _with_own_numbers(score: ScoreRule, call: Call) -> ScoreRule:
-    """A score rule whose bias, sinks and vector may be written to, one row a head."""
+    """A score rule whose bias, sinks and vector are writable, one row a head."""
     bias = score.bias
     if bias is not None:
         tensors = {name: tensor.clone() for name, tensor in bias.tensors().items()}
@@ -261,12 +261,12 @@ def _check_pattern(call: Call, pattern: CopiedPattern) -> None:
 
 
 def _kind(score: ScoreRule) -> tuple[object, ...]:
-    """Equal for scores that differ in learned numbers at most."""
+    """Key shared by scores that differ at most in their parameters."""
     return score.scale, score.softcap, score.is_kernel, score.sinks is None, score.vector is None
 
 
 class QuietProbe:
-    """A probe that does nothing; others start from it."""
+    """A probe that does nothing; a base for others."""
 
     def gate(self, site: SiteKey) -> Tensor | None:
         """No gate."""
@@ -279,7 +279,7 @@ class QuietProbe:
         return False
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
-        """Nothing is kept."""
+        """Nothing is recorded."""
 
 
 class TensorGates(QuietProbe):
@@ -310,13 +310,13 @@ class Guide:
 
     @classmethod
     def named(cls, name: str, share: float) -> "Guide | None":
-        """The guide of a head that is named like L1H0; None for a name that is none."""
+        """The guide of a head named like L1H0; None for an invalid name."""
         found = _NAME.fullmatch(name)
         return None if found is None else cls(layer=int(found[1]), head=int(found[2]), share=share)
 
 
 class GuidedProbe(QuietProbe):
-    """Hears what the guided head's weights were in one pass, with gradients."""
+    """Records the guided head's loss in one pass, with gradients."""
 
     def __init__(self, guide: Guide, links: Tensor) -> None:
         self._guide, self._links = guide, links

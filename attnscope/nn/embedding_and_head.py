@@ -1,4 +1,4 @@
-"""The two ends of a Transformer: what a stack reads, and how its stream becomes numbers per piece.
+"""The two ends of a Transformer: the input of a stack, and the output from its stream.
 
 Letters: B batch, T tokens.
 
@@ -46,7 +46,7 @@ SCALE = 255
 
 
 def patch_numbers(pixels: NDArray[np.uint8], patch_size: int) -> NDArray[np.int64]:
-    """The numbers of pictures; raises ValueError where patches do not fill them.
+    """The numbers of pictures; raises ValueError if patches do not fill them.
 
     Within a patch: rows of pixels from top to bottom, each from left to right, the channels of each.
     """
@@ -71,7 +71,7 @@ def n_memory_ids(ids: Tensor, vocab_size: int) -> int:
 
 
 def memory_ids(vocab_size: int, n_memory: int) -> range:
-    """The ids of memory tokens: those that no piece has."""
+    """The ids of memory tokens, which belong to no piece."""
     return range(vocab_size, vocab_size + n_memory)
 
 
@@ -89,7 +89,7 @@ def behind_memory(text: Tokens, vocab_size: int, n_memory: int) -> Tokens:
 
 
 def unfilled_embedding(n_rows: int, d_model: int) -> nn.Embedding:
-    """An embedding whose weights nobody has filled yet.
+    """An embedding with uninitialised weights.
 
     torch's own filling of an embedding on the meta device imports its compiler: over a second before a
     model opens (seen with torch 2.13).
@@ -144,14 +144,14 @@ class Head(nn.Module):
 
 
 class CopyingHead(Head):
-    """A head that may copy what the source says (`nn/copying.py`)."""
+    """A head that can copy source words (`nn/copying.py`)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
         self.copy_gate = nn.Linear(config.d_model, 1)
 
     def forward(self, hidden: Tensor, embedding: Tensor) -> Tensor:
-        """Logits, those of the generator, [..., vocab_size], where nothing stands behind the stream.
+        """Logits, the generator's, [..., vocab_size], if the stream holds nothing else.
 
         Otherwise what is copied stands there, which may be more than the vocabulary has.
         """
@@ -164,7 +164,7 @@ class CopyingHead(Head):
 
 
 class LabelHead(nn.Module):
-    """From a text's row, or from the stream, to one number per label: of pieces it has nothing."""
+    """From a text's row, or from the stream, to one number per label; it has no outputs for pieces."""
 
     transform = norm = weight = bias = None
 

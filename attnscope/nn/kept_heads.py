@@ -20,7 +20,7 @@ KeptHeads = tuple[tuple[str, tuple[int, ...]], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadLayout:
-    """The heads of one site under their old numbers, and which key-value head each of them reads.
+    """The heads of one site under their original numbers, and the key-value head that each reads.
 
     `groups` has, for each query head, the place of its key-value head in `kv_heads`.
     """
@@ -31,17 +31,17 @@ class HeadLayout:
 
     @property
     def n_heads(self) -> int:
-        """How many query heads there are."""
+        """Number of query heads."""
         return len(self.heads)
 
     @property
     def n_kv_heads(self) -> int:
-        """How many key-value heads have weights."""
+        """Number of key-value heads with weights."""
         return len(self.kv_heads)
 
     @property
     def is_even(self) -> bool:
-        """Whether every key-value head serves as many query heads as every other."""
+        """Whether all key-value heads serve the same number of query heads."""
         return _are_even(self.groups, len(self.kv_heads))
 
 
@@ -53,7 +53,7 @@ def _are_even(groups: tuple[int, ...], k: int) -> bool:
 
 @lru_cache(maxsize=1024)  # each pass asks for those of all its sites
 def build_layout(heads: tuple[int, ...], *, n_heads: int, n_kv_heads: int) -> HeadLayout:
-    """The layout of `heads`, where `n_heads` and `n_kv_heads` are the numbers before any went."""
+    """The layout of `heads`, where `n_heads` and `n_kv_heads` are the original numbers."""
     group_size = n_heads // n_kv_heads
     kv_heads = tuple(dict.fromkeys(head // group_size for head in heads))
     place = {kv: i for i, kv in enumerate(kv_heads)}

@@ -1,4 +1,4 @@
-"""The parts a Transformer is made of, built from plain numbers.
+"""The parts of a Transformer, built from plain numbers.
 
     symbol   meaning                        shape
     x        the residual stream            [batch, n_tokens, d_model]
@@ -120,7 +120,7 @@ class Projection(nn.Module):
         self.values = nn.Parameter(torch.zeros(n_projected, max_tokens))
 
     def forward(self, k: Tensor, v: Tensor, rule: MaskRule) -> tuple[Tensor, Tensor, MaskRule]:
-        """Keys and values of the slots, [B, K, n_projected, d_head], which all are seen."""
+        """Keys and values of the slots, [B, K, n_projected, d_head], all visible."""
         valid = rule.key_valid
         n_tokens, n_most = k.shape[2], self.keys.shape[1]
         if n_tokens > n_most:
@@ -130,13 +130,13 @@ class Projection(nn.Module):
         return self.keys[:, :n_tokens].to(k) @ k, self.values[:, :n_tokens].to(v) @ v, MaskRule()
 
     def fill(self, generator: torch.Generator) -> None:
-        """First values: normal, so that a slot of the longest text has the variance of one of its keys."""
+        """Initialise: normal, so that a slot of the longest text has the variance of one of its keys."""
         for weight in (self.keys, self.values):
             weight.normal_(std=weight.shape[1] ** -0.5, generator=generator)
 
 
 class NoProjection:
-    """Keys and values stay those of the tokens."""
+    """Leaves keys and values of the tokens unchanged."""
 
     def __call__(self, k: Tensor, v: Tensor, rule: MaskRule) -> tuple[Tensor, Tensor, MaskRule]:
         return k, v, rule
@@ -163,7 +163,7 @@ class DistanceBias(nn.Module):
 
     @torch.no_grad()
     def fill(self, generator: Generator) -> None:
-        """First values, those of the scheme."""
+        """Initialise as the scheme does."""
         self.scheme.fill_bias(self.learned, self.config, generator)
 
     def values(self, distance: Tensor) -> Tensor:
@@ -183,7 +183,7 @@ class DistanceBias(nn.Module):
 
 
 def bias_of_heads(bias: Bias, heads: tuple[int, ...]) -> Bias:
-    """The bias of some heads of a stack, by the numbers they had when there were all."""
+    """The bias of some heads of a stack, by their original numbers."""
     chosen = list(heads)
     match bias:
         case RelativeBias() if len(bias.values) != len(heads):
@@ -199,7 +199,7 @@ _OF_GATES: dict[Activation, Activation] = {"reglu": "relu", "geglu": "gelu", "sw
 
 
 def activate(x: Tensor, activation: Activation) -> Tensor:
-    """The activation; of the gated ones the first half of the columns gates the second (Shazeer 2020)."""
+    """The activation; for gated ones the first half of the columns gates the second (Shazeer 2020)."""
     if activation in GATED:
         gate, value = x.chunk(2, dim=-1)
         gate = gate.sigmoid() if activation == "glu" else activate(gate, _OF_GATES[activation])
@@ -216,7 +216,7 @@ def make_norm(config: ModelConfig) -> Norm:
 
 
 def make_scoring(config: ModelConfig, n_heads: int, stack: Stack) -> Scoring | PlainScoring:
-    """The score of a site, which has lost some of its heads where `n_heads` are fewer."""
+    """The score of a site; `n_heads` is smaller if it lost some of its heads."""
     score, positions = SCORES[config.score], POSITIONS[config.position]
     reads_itself = stack in ("encoder", "decoder")
     reach = config.max_distance if reads_itself and positions.scores_distances else 0
@@ -249,7 +249,7 @@ def full_layout(config: ModelConfig) -> HeadLayout:
 
 
 def segments_of(config: ModelConfig) -> Segments | None:
-    """The segments that a text is read in; None where it is read whole."""
+    """The segments in which a text is read; None if it is read whole."""
     recalls = MASKS[config.mask].recalls
     return Segments(size=config.segment_tokens, memory=config.segment_memory) if recalls else None
 
@@ -282,7 +282,7 @@ class SelfAttention(nn.Module):
         probe: Probe | None = None,
         cache: KeyValueCache | None = None,
     ) -> Tensor:
-        """Attend, to what the cache holds as well, and project: [B, T, d_model]. `bias` is of all heads."""
+        """Attend, including to the cache, and project: [B, T, d_model]. `bias` is of all heads."""
         q, k, v = self._read(x, rotary)
         if not torch.is_grad_enabled():
             stop_if_unwanted()
@@ -315,7 +315,7 @@ class SelfAttention(nn.Module):
         return projected
 
     def _learned_segments(self, rule: MaskRule, n_tokens: int, probe: Probe | None) -> Segments | None:
-        """The segments that have to be laid out, so that no gradient goes into a memory; None otherwise."""
+        """The segments that must be laid out, so that no gradient goes into a memory; None otherwise."""
         is_learning = self.training and torch.is_grad_enabled() and isinstance(rule.pattern, Intervals)
         if self.segments is None or not is_learning or n_tokens <= self.segments.size:
             return None
@@ -323,7 +323,7 @@ class SelfAttention(nn.Module):
         return None if is_seen else self.segments
 
     def _read(self, x: Tensor, rotary: Rotary | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values of all heads, [B, ·, T, D], turned to their places."""
+        """Queries, keys and values of all heads, [B, ·, T, D], rotated to their positions."""
         heads = self.qkv(x).unflatten(-1, (-1, self.d_head)).transpose(1, 2)  # [B, H + 2K, T, D]
         qk, v = heads[:, : -self.n_kv_heads], heads[:, -self.n_kv_heads :]
         if rotary is None:
@@ -414,7 +414,7 @@ class NoHeads(nn.Module):
         self.bias = nn.Parameter(torch.zeros(config.d_model)) if config.bias else None
 
     def read_memory(self, *_inputs: object) -> None:
-        """No head reads any of it."""
+        """Nothing: no head reads it."""
 
     def forward(
         self, x: Tensor, *_inputs: object, cache: KeyValueCache | None = None, **_choices: object
@@ -427,7 +427,7 @@ class NoHeads(nn.Module):
 
 
 def for_each_head(k: Tensor, v: Tensor, layout: HeadLayout) -> tuple[Tensor, Tensor]:
-    """Keys and values as `attend` reads them, [B, K, T, D].
+    """Keys and values as `attend` expects them, [B, K, T, D].
 
     Where key-value heads serve unequal numbers of query heads, since some of those were removed, each
     query head gets its own view of them and K becomes H; otherwise nothing is done.
@@ -450,11 +450,11 @@ class FeedForward(nn.Module):
 
     @property
     def parts(self) -> "list[FeedForward]":
-        """The only one, where a layer with experts has several."""
+        """Itself; a layer with experts has several."""
         return [self]
 
     def forward(self, x: Tensor) -> Tensor:
-        """Widen, activate, narrow: [B, T, d_model]; a pass that nobody waits for ends here."""
+        """Widen, activate, narrow: [B, T, d_model]; a cancelled pass ends here."""
         if not torch.is_grad_enabled():
             stop_if_unwanted()
         wide = self.up(x)
@@ -470,7 +470,7 @@ class FeedForward(nn.Module):
 def make_attention(
     kind: type[AttentionKind], config: ModelConfig, site: SiteKey, layout: HeadLayout | None
 ) -> AttentionKind | NoHeads:
-    """The attention of a site, or what is left of it when it lost all its heads."""
+    """The attention of a site, or its replacement if it lost all its heads."""
     layout = layout or full_layout(config)
     return kind(config, site, layout) if layout.heads else NoHeads(config, site)
 
@@ -500,7 +500,7 @@ class InducedAttention(nn.Module):
         return out
 
     def fill(self, generator: Generator) -> None:
-        """First values of the points: normal, as large as tokens are behind a norm."""
+        """Initialise the points: normal, of the size of tokens after a norm."""
         self.points.normal_(generator=generator)
 
 
@@ -527,5 +527,5 @@ class Latents(nn.Module):
         self.norm = make_norm(config)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The latents, [B, n_slots, d_model], and the tokens as they are read, [B, n_tokens, d_model]."""
+        """The latents, [B, n_slots, d_model], and the tokens as read, [B, n_tokens, d_model]."""
         return self.rows.weight.to(x.dtype).expand(len(x), -1, -1), self.norm(x)

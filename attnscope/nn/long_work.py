@@ -1,4 +1,4 @@
-"""Giving up a long piece of work from its middle, and telling what it is at.
+"""Cancelling long work, and reporting its progress.
 
 A thread says with `stoppable` how to learn that nobody waits for its work any more, and with
 `progress_heard` who listens, to words or to a record that the listener knows. Whatever it then calls asks by
@@ -24,7 +24,7 @@ _asked = threading.local()
 
 @contextmanager
 def stoppable(is_unwanted: Callable[[], bool]) -> Iterator[None]:
-    """While this lasts, `stop_if_unwanted` asks `is_unwanted`, which is cheap, on this thread."""
+    """In the block, `stop_if_unwanted` calls `is_unwanted`, which is cheap, on this thread."""
     before = getattr(_asked, "is_unwanted", None)
     _asked.is_unwanted = is_unwanted
     try:
@@ -34,14 +34,16 @@ def stoppable(is_unwanted: Callable[[], bool]) -> Iterator[None]:
 
 
 def stop_if_unwanted() -> None:
-    """Raise Stopped where this thread's work is wanted no more."""
+    """Raise Stopped if this thread's work is no longer wanted."""
     is_unwanted = getattr(_asked, "is_unwanted", None)
     if is_unwanted is not None and is_unwanted():
         raise Stopped
 
 
 def asking_as_here() -> Callable[[], AbstractContextManager[None]]:
-    """For a thread that helps this one: while what this gives lasts there, it asks what this one would."""
+    """For a helper thread of this one: in the returned block, it checks for cancellation as this one
+    would.
+    """
     is_unwanted = getattr(_asked, "is_unwanted", None)
     return nullcontext if is_unwanted is None else partial(stoppable, is_unwanted)
 
@@ -53,7 +55,7 @@ _heard = threading.local()
 
 @contextmanager
 def progress_heard(hear: Callable[[object], None]) -> Iterator[None]:
-    """While this lasts, `hear` gets what this thread tells; it must return at once."""
+    """In the block, `hear` gets the progress reported by this thread; it must return at once."""
     before = getattr(_heard, "hear", None)
     _heard.hear = hear
     try:
@@ -68,7 +70,7 @@ def is_heard() -> bool:
 
 
 def tell(what: object) -> None:
-    """Say what comes next, or what is known so far, where somebody listens on this thread."""
+    """Report the next step, or the result so far, if somebody listens on this thread."""
     hear = getattr(_heard, "hear", None)
     if hear is not None:
         hear(what)
@@ -87,7 +89,7 @@ def ended(steps: Generator[object, None, Result]) -> Result:
 def as_news(
     steps: Generator[Step, None, Result], say: Callable[[Step], News | None]
 ) -> Generator[News, None, Result]:
-    """The news that `say` makes of some of the steps; gives in the end what the work gives."""
+    """Turn some of the steps into news with `say`; returns the result of the work."""
     while True:
         try:
             step = next(steps)
@@ -100,7 +102,7 @@ def as_news(
 
 
 def tell_and_wait(what: str) -> None:
-    """The same before a call that holds the interpreter: first the window gets time to paint it."""
+    """The same before a call that holds the interpreter: the window first gets time to paint."""
     hear = getattr(_heard, "hear", None)
     if hear is not None:
         hear(what)

@@ -41,12 +41,12 @@ _WITH_DOUBLE = ("cpu", "cuda")
 
 
 def has_double(device: torch.device) -> bool:
-    """Whether tensors of float64 can be made on the device."""
+    """Whether the device supports float64 tensors."""
     return device.type in _WITH_DOUBLE
 
 
 def exact(tensor: Tensor) -> Tensor:
-    """The tensor in float64, on the CPU where its device has no double precision."""
+    """The tensor in float64, on the CPU if its device has no double precision."""
     return (tensor if has_double(tensor.device) else tensor.cpu()).double()
 
 
@@ -62,7 +62,7 @@ def layer_products(n_weights: float, n_tokens: int) -> float:
 
 
 def map_products(n_cells: int) -> float:
-    """The multiplications that reading so many weights of maps takes as long as."""
+    """The number of multiplications that take as long as reading so many weights of maps."""
     return _PER_CELL * n_cells
 
 
@@ -82,14 +82,14 @@ def threads_for(n_products: float) -> Iterator[None]:
 
 
 def core_groups(n: int) -> list[set[int]]:
-    """The cores that this thread may use, dealt out to `n`; empty where they are too few."""
+    """The cores that this thread may use, divided among `n`; empty if there are too few."""
     cores = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
     return [set(cores[i::n]) if len(cores) >= n else set() for i in range(n)]
 
 
 @contextmanager
 def keeping_to(cores: set[int]) -> Iterator[None]:
-    """Have this thread use these cores only; any where there are none, or the system does not let it."""
+    """Restrict this thread to these cores; no restriction if there are none, or the system refuses."""
     if sys.platform != "linux" or not cores:
         yield
         return
@@ -115,7 +115,7 @@ _DEVICE_WORDS = (
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """The device that `name` means; `auto` takes an accelerator when there is one, `cuda:1` the second GPU.
+    """The device with this name; `auto` takes an accelerator if there is one, `cuda:1` the second GPU.
 
     Raises UserError for an unknown name and for a device this machine does not have.
     """
@@ -144,7 +144,7 @@ def choose_device(name: str = "auto") -> torch.device:
 
 
 def wait_for(device: torch.device) -> None:
-    """Wait until the device has done all it was asked for, so that a time can be taken."""
+    """Wait until the device has finished all its work, so that a time can be measured."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     elif device.type == "mps":
@@ -180,7 +180,7 @@ _MAX_TABLE_BYTES = 2**30
 
 
 def available_bytes() -> int:
-    """Memory that can be had without swapping; 8 GiB where the system does not say."""
+    """Memory available without swapping; 8 GiB if the system does not say."""
     try:
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):
@@ -197,7 +197,7 @@ def available_bytes() -> int:
 
 
 def map_large_blocks() -> None:
-    """Have the C library of Linux give every freed block of 1 MB or more back to the system at once.
+    """Make the C library of Linux return every freed block of 1 MB or more to the system at once.
 
     For work whose blocks have ever other sizes: kept ones leave gaps that nothing fits into, and batches of
     sentences sorted by length made a process that needs 1.3 GB grow to 6.6 GB. Takes 5 % more time there.
@@ -221,7 +221,7 @@ class _MemoryStatus(ctypes.Structure):
 
 
 def _free_on_windows() -> int:
-    """Free memory in bytes as Windows says it; 0 elsewhere."""
+    """Free memory in bytes according to Windows; 0 elsewhere."""
     libraries = getattr(ctypes, "windll", None)
     if libraries is None:
         return 0
@@ -231,7 +231,7 @@ def _free_on_windows() -> int:
 
 
 def refuse_too_large(config: ModelConfig, where: str) -> None:
-    """Raise LoadError when the model of `config` does not fit this machine; allocates nothing."""
+    """Raise LoadError if the model of `config` does not fit this machine; allocates nothing."""
     try:
         check_fits(config, available_bytes())
     except RecipeError as error:

@@ -54,7 +54,7 @@ from torch import Generator, Tensor, nn
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CentredBias:
-    """A Gaussian around a place of each query's own; see the module's legend.
+    """A Gaussian around each query's own centre; see the module's legend.
 
     `values` is [batch, n_heads, n_queries, 2] of p and 1 / σ²; where the second is 0 nothing is added.
     """
@@ -79,7 +79,7 @@ class CentredBias:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CentredWindow:
-    """Each query sees the keys at most `reach` away from a place of its own.
+    """Each query sees the keys at most `reach` away from its own centre.
 
     `centres` is [batch, n_heads, n_queries], `reach` int64 [1].
     """
@@ -93,7 +93,7 @@ class CentredWindow:
         return (j.to(device) - centres).abs() <= self.reach.to(device)
 
     def check(self, n_queries: int, n_keys: int) -> None:
-        """See `Pattern`; places past the last key are a text's end and no mistake."""
+        """See `Pattern`; positions past the last key are the end of a text, not an error."""
         if self.centres.ndim != 3 or self.centres.shape[2] != n_queries or self.reach.shape != (1,):
             raise ValueError(f"the centres are {list(self.centres.shape)}, expected [.., .., {n_queries}]")
 
@@ -104,7 +104,7 @@ class CentredWindow:
         return {"centres": self.centres, "reach": self.reach}
 
     def with_head(self, head: int, other: "CentredWindow", other_head: int) -> "CentredWindow":
-        """The same window, but for one head of the last text, which gets another's centres."""
+        """The same window, except that one head of the last text gets another's centres."""
         centres = self.centres.clone()
         centres[-1, head] = other.centres[-1, other_head].to(centres)
         return CentredWindow(centres=centres, reach=self.reach)
@@ -123,7 +123,7 @@ class Centre(nn.Module):
 
     @torch.no_grad()
     def fill(self, generator: Generator) -> None:
-        """First values: every head looks near the middle, a little differently from text to text."""
+        """Initialise: every head looks near the middle, slightly differently for each text."""
         self.matrix.normal_(std=self.matrix.shape[2] ** -0.5, generator=generator)
         self.vector.normal_(std=self.vector.shape[1] ** -0.5, generator=generator)
 
@@ -148,7 +148,9 @@ def join_rows(parts: Sequence[Tensor]) -> Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sparse:
-    """See the module's legend; both tensors are on the CPU. `links_there` are the links where a model is."""
+    """See the module's legend; both tensors are on the CPU. `links_there` are the links on the model's
+    device.
+    """
 
     numbers: Tensor
     links: Tensor
@@ -193,7 +195,7 @@ class Sparse:
         return {"numbers": self.numbers, "links": self.links}
 
     def columns(self, rows: range, n_keys: int) -> Tensor | None:
-        """The keys that some of the rows may see, int64 in rising order; None when that may be any key."""
+        """The keys that some of the rows may see, int64 in ascending order; None if that may be any key."""
         window, step, n_global, block, offset, is_one_way, stride = self._values
         first, last = rows.start + offset, rows.stop - 1 + offset
         if first < n_global:
@@ -254,7 +256,7 @@ class Sparse:
 
 
 def draw_links(n_blocks: int, n_random: int, *, first: int, near: int, seed: int) -> Tensor:
-    """For each block `n_random` different ones that its queries see: int64 [n_blocks, n_random].
+    """For each block `n_random` different ones visible to its queries: int64 [n_blocks, n_random].
 
     Those of `draw_earlier_links`; where there are too few of them, the rest are drawn from the nearest
     2 · n_random later ones. So no link hangs on how long a text is, or its batch: a later block that is not
@@ -286,7 +288,7 @@ def _draw_earlier(number: int, n_random: int, *, first: int, near: int, seed: in
 
 
 def _draw(draws: random.Random, n_candidates: int, n_random: int) -> list[int]:
-    """Different numbers below `n_candidates`, as many as are wished and there are."""
+    """Different numbers below `n_candidates`, as many as are requested and available."""
     picked: list[int] = []
     for n_left in range(n_candidates, max(0, n_candidates - n_random), -1):
         pick = int(draws.random() * n_left)
@@ -302,13 +304,13 @@ def _table(rows: list[list[int]], n_random: int) -> Tensor:
 
 
 class Pattern(Protocol):
-    """A rule that says of any rectangle which cells are allowed."""
+    """A rule that gives the allowed cells of any rectangle."""
 
     def allowed(self, i: Tensor, j: Tensor) -> Tensor:
         """Bool [batch or 1, n_heads or 1, rows, columns] for the queries `i` and the keys `j`."""
 
     def check(self, n_queries: int, n_keys: int) -> None:
-        """Raise ValueError when the pattern was made for another size of map."""
+        """Raise ValueError if the pattern was made for another size of map."""
 
     def last_text(self) -> "Pattern":
         """The same rule for the last text of the batch."""
@@ -319,7 +321,7 @@ class Pattern(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Intervals:
-    """Each query sees the keys `first` … `last`, both counted; none where `first` > `last`.
+    """Each query sees the keys `first` … `last`, inclusive; none if `first` > `last`.
 
     Both are int64 [batch or 1, n_queries]. Windows, prefixes, chunks and packed texts are of this kind.
     """
@@ -371,7 +373,7 @@ class Dense:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Edges:
-    """A mask given by an edge list: what is not listed is forbidden, and memory grows with the edges.
+    """A mask given by an edge list: unlisted edges are forbidden, and memory grows with the edges.
 
     `cells` is int64 [n_edges, 2] of query and key, `sizes` int64 [2] the queries and keys of the map.
     """
@@ -439,7 +441,7 @@ PATTERNS: dict[str, type[Intervals] | type[Dense] | type[Edges] | type[Sparse] |
 
 
 def pattern_kind(pattern: Pattern) -> str:
-    """The name that the pattern's kind has in files."""
+    """The name of the pattern's kind in files."""
     for name, kind in PATTERNS.items():
         if isinstance(pattern, kind):
             return name
@@ -448,7 +450,7 @@ def pattern_kind(pattern: Pattern) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RemovedCells:
-    """Single cells that somebody has knocked out: `cells` int64 [n, 3] of head, query and key."""
+    """Single cells removed by the user: `cells` int64 [n, 3] of head, query and key."""
 
     cells: Tensor
     n_heads: int
@@ -490,7 +492,7 @@ class MaskRule:
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """Equal for rules that are made of the very same parts, while these live."""
+        """Key shared by rules made of the very same parts, while these exist."""
         return (self.is_causal, self.window, *map(id, (self.key_valid, self.pattern, self.removed)))
 
     @property
@@ -500,7 +502,7 @@ class MaskRule:
 
     @property
     def is_simple(self) -> bool:
-        """Whether nothing but causality and padding counts: what fused attention knows by itself."""
+        """Whether there is only causality and padding, which fused attention supports directly."""
         return not self.is_banded and self.pattern is None and self.removed is None
 
     def allowed(
@@ -559,7 +561,7 @@ class MaskRule:
         return bias.masked_fill_(~self.key_valid, -math.inf)[:, None, None, :]
 
     def last_text(self) -> "MaskRule":
-        """The rule of the last text of the batch, holding nothing of the others."""
+        """The rule of the last text of the batch, without references to the others."""
         if self.key_valid is None and self.pattern is None:
             return self
         return replace(
@@ -581,7 +583,7 @@ class MaskRule:
         return seen if ahead is None else seen & (key <= place + ahead)
 
     def _sees_itself(self, n_queries: int, n_keys: int) -> bool:
-        """Whether a window is all there is besides causality, and every query stands at some key."""
+        """Whether a window is the only rule besides causality, and every query is at some key."""
         is_window = self.key_valid is None and self.pattern is None and self.removed is None
         return is_window and n_queries <= n_keys and min(side or 0 for side in self.window or (0,)) >= 0
 
@@ -611,7 +613,7 @@ _BLOCK_CELLS = 4_000_000
 
 
 def build_rule(*, is_causal: bool, key_valid: Tensor | None = None) -> MaskRule:
-    """The rule for a batch; without any padding `key_valid` is dropped, so attention stays quick.
+    """The rule for a batch; without any padding `key_valid` is dropped, which keeps attention fast.
 
     On accelerators the values are not looked at, because that would wait for the device.
     """

@@ -1,4 +1,4 @@
-"""The modules behind mixers that are not attention (`schemes/mixers`): linear recurrences, and convolution.
+"""The modules of mixers other than attention (`schemes/mixers`): linear recurrences, and convolution.
 
 Linear recurrences: a state in the place of the map, so that the cost grows with the text alone.
 
@@ -53,7 +53,9 @@ def recur(q: Tensor, k: Tensor, v: Tensor, a: Tensor, *, chunk: int = CHUNK) -> 
 def recur_on(
     q: Tensor, k: Tensor, v: Tensor, a: Tensor, state: Tensor | None, *, chunk: int = CHUNK
 ) -> tuple[Tensor, Tensor]:
-    """As `recur`, after tokens that left the `state` S [B, H, D, D], or none; and the state after these."""
+    """As `recur`, starting from the `state` S [B, H, D, D] of earlier tokens, or none; also gives the final
+    state.
+    """
     n_tokens = q.shape[2]
     size = min(chunk, n_tokens)
     short = -n_tokens % size
@@ -116,7 +118,7 @@ class Recurrence(nn.Module):
         return projected
 
     def unrolled(self, x: Tensor, *, rotary: Rotary | None = None, **_: object) -> tuple[Tensor, Tensor]:
-        """w, and what a softmax would make of the same products q·k: both [B, H, T, T]."""
+        """w, and a softmax of the same products q·k: both [B, H, T, T]."""
         q, k, v, a, b = self._read(x, rotary, None)
         products = q @ k.transpose(-1, -2)  # [B, H, T, T]
         later = torch.ones_like(products, dtype=torch.bool).triu(1)
@@ -134,7 +136,7 @@ class Recurrence(nn.Module):
     def _read_on(
         self, x: Tensor, rotary: Rotary | None, valid: Tensor | None, before: Sequence[Tensor]
     ) -> tuple[tuple[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, ...]]:
-        """As `_read`, after tokens that left the rows `before`; the rows that these leave too."""
+        """As `_read`, after tokens that left the rows `before`; also gives the rows that these leave."""
         rows = self.qkv(x)
         if valid is not None:
             rows = rows.masked_fill(~valid[..., None], 0.0)
@@ -150,7 +152,7 @@ class Recurrence(nn.Module):
         return (q, k, v, a, b), left
 
     def _near(self, rows: Tensor, before: Sequence[Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The rows of queries, keys and values as they are used, [B, T, 3 · H · D], and which are used later.
+        """The rows of queries, keys and values in use, [B, T, 3 · H · D], and those used later.
 
         `before` are those that earlier tokens left.
         """
@@ -165,7 +167,7 @@ class Recurrence(nn.Module):
         return torch.zeros_like(v)
 
     def fill(self, generator: Generator) -> None:
-        """First values of what is no linear layer."""
+        """Initialise the parameters outside linear layers."""
 
 
 class Retention(Recurrence):
@@ -206,7 +208,7 @@ class SelectiveSpace(Recurrence):
         return self.own.to(v.dtype)[:, None, None] * v
 
     def fill(self, generator: Generator) -> None:
-        """A from 0.02 to 0.2, Δ from 0.001 to 0.1 (evenly by its logarithm), and D 0."""
+        """Initialise A from 0.02 to 0.2, Δ from 0.001 to 0.1 (evenly in its logarithm), and D 0."""
         bound = self.near.weight.shape[-1] ** -0.5
         self.near.weight.uniform_(-bound, bound, generator=generator)
         if self.near.bias is not None:
@@ -252,7 +254,7 @@ class Convolution(nn.Module):
         return projected
 
     def _with_earlier(self, v: Tensor, cache: KeyValueCache) -> Tensor:
-        """The values with those before them that are still read, [B, up to reach + T, H, D]."""
+        """The values and the earlier ones still read, [B, up to reach + T, H, D]."""
         v = torch.cat((*cache.carried(self.layer), v), dim=1)
         reach = (self.kernel.shape[1] - 1) * self.step
         cache.carry(self.layer, v[:, max(0, v.shape[1] - reach) :].clone())
@@ -269,7 +271,7 @@ class Convolution(nn.Module):
         return weights.expand(len(x), -1, -1, -1), None
 
     def fill(self, generator: Generator) -> None:
-        """First values: nearly even weights, so that no two heads are alike."""
+        """Initialise: nearly even weights, so that no two heads are alike."""
         self.kernel.normal_(std=0.5, generator=generator)
 
 

@@ -37,7 +37,7 @@ from attnscope.records.sites import KeyKind, Site, Stack
 
 
 class OwnModule(nn.Module, ABC):
-    """The face of every body: it encodes, decodes, and sends all attention through `attend`.
+    """The interface of every body: it encodes, decodes, and sends all attention through `attend`.
 
     `tokens` embeds both texts, `head` makes logits, `n_positions` is the longest text it reads now. A body
     implements `encode`, `decode`, `fill_tables`, `can_read_past` and `reach_past`; no more is asked of it.
@@ -54,7 +54,7 @@ class OwnModule(nn.Module, ABC):
 
     @property
     def can_cache(self) -> bool:
-        """Whether a text may be read part by part."""
+        """Whether a text may be read in parts."""
         return True
 
     @property
@@ -67,7 +67,7 @@ class OwnModule(nn.Module, ABC):
         """Compute the non-learned buffers; called again when the weights are moved to new memory."""
 
     def take_memory(self, device: str | torch.device) -> None:
-        """Leave the device "meta": weights are whatever the memory held, the tables are computed.
+        """Leave the device "meta": weights are uninitialised, the tables are computed.
 
         `to_empty` would load the compiler and sympy for it: half a second at every start.
         """
@@ -81,7 +81,7 @@ class OwnModule(nn.Module, ABC):
 
     @abstractmethod
     def reach_past(self, n_tokens: int) -> None:
-        """Let texts of `n_tokens` be read though the model was never trained on such lengths.
+        """Allow texts of `n_tokens`, though the model was never trained on such lengths.
 
         Raises ValueError where they cannot be read.
         """
@@ -124,7 +124,7 @@ class OwnModule(nn.Module, ABC):
         pattern: Pattern | None = None,
         probe: Probe | None = None,
     ) -> Tensor:
-        """The last stream of the stack that predicts, or the row of `summarise` of a model of labels.
+        """The last stream of the predicting stack, or the row of `summarise` for a label model.
 
         `second` are the ids of the target, or of the second text where two are matched; an encoder–decoder
         without a target gives the stream of its encoder.
@@ -162,7 +162,7 @@ class OwnModule(nn.Module, ABC):
         pattern: Pattern | None = None,
         probe: Probe | None = None,
     ) -> Tensor:
-        """One row for a text, or for two that are matched, [batch, d_model]: what tells labels.
+        """One row for a text, or for two that are matched, [batch, d_model]: the basis of labels.
 
         `second` are the ids of the second text, [batch, n_target], with `second_valid` as `valid`; `segments`
         those of two texts that are read as one, as in `encode`. Raises ValueError for a model without labels,
@@ -238,8 +238,8 @@ PIECE_NUMBERS = 2**22
 def cross_entropy_sum(
     module: OwnModule, rows: Tensor, labels: Tensor, *, label_smoothing: float = 0.0
 ) -> Tensor:
-    """The summed cross-entropy in nats; with smoothing ε all pieces of the vocabulary share ε, but not
-    words outside of it that only one text has (`nn/copying.py`).
+    """The summed cross-entropy in nats; label smoothing ε is spread over all pieces of the vocabulary, but
+    not over words outside of it that only one text has (`nn/copying.py`).
     """
     pieces = list(row_pieces(module, rows))
     if len(pieces) == 1 or torch.compiler.is_compiling():
@@ -253,7 +253,7 @@ def cross_entropy_sum(
 
 
 def row_pieces(module: OwnModule, rows: Tensor) -> Iterator[slice]:
-    """The rows in parts of at most PIECE_NUMBERS logits; on other devices, and of few, all at once."""
+    """The rows in parts of at most PIECE_NUMBERS logits; on other devices, or if few, all at once."""
     n = max(1, PIECE_NUMBERS // (module.config.n_labels or module.config.vocab_size))
     n = n if rows.device.type == "cpu" else max(1, len(rows))
     for start in range(0, max(1, len(rows)), n):

@@ -54,7 +54,7 @@ _PACKING = ("cpu", "cuda")
 
 
 def read_padded(cells: nn.RNNBase, x: Tensor, lengths: Tensor) -> Tensor:
-    """The states of all tokens, both directions beside each other; 0 at padding: [batch, n_tokens, width].
+    """The states of all tokens, both directions concatenated; 0 at padding: [batch, n_tokens, width].
 
     Packed sequences have their lengths on the CPU: with `lengths` elsewhere the device is waited for. On MPS
     packed sequences give no gradients or crash (pytorch/pytorch issue 102911; drop `_read_turned` when it is
@@ -81,7 +81,7 @@ def _read_turned(cells: nn.RNNBase, x: Tensor, lengths: Tensor) -> Tensor:
 
 
 def _read_one(cells: nn.RNNBase, x: Tensor, part: str) -> Tensor:
-    """One layer in one direction, from states that are 0."""
+    """Run one layer in one direction, from zero states."""
     names = ("weight_ih", "weight_hh", *(("bias_ih", "bias_hh") if cells.bias else ()))
     weights = [cast("Tensor", getattr(cells, f"{name}_{part}")) for name in names]
     start = x.new_zeros(1, len(x), cells.hidden_size)
@@ -95,7 +95,7 @@ def _read_one(cells: nn.RNNBase, x: Tensor, part: str) -> Tensor:
 
 
 class SentenceEncoder(nn.Module):
-    """Sentence rows to sentence rows, by the way of `ModelConfig.sentence_encoder`."""
+    """Encodes sentence rows, as `ModelConfig.sentence_encoder` says."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -105,7 +105,9 @@ class SentenceEncoder(nn.Module):
         self.dense = None if is_gru else nn.Linear(d, d, bias=bias)
 
     def forward(self, rows: Tensor, is_there: Tensor) -> Tensor:
-        """The encoded rows; `is_there` [batch, n_sentences] says which sentences a text has, 0 for others."""
+        """The encoded rows; `is_there` [batch, n_sentences] marks the sentences of each text, 0 for
+        others.
+        """
         if self.cells is None:
             dense: nn.Module | None = self.dense
             return torch.tanh(dense(rows)) if dense is not None else rows
@@ -113,7 +115,7 @@ class SentenceEncoder(nn.Module):
 
 
 class AttentionPool(nn.Module):
-    """One learned query over rows; every group of rows that a rule lets it see has its own sum."""
+    """One learned query over rows; every group of rows visible under a rule has its own sum."""
 
     def __init__(self, d_model: int, site: SiteKey, *, bias: bool) -> None:
         super().__init__()
@@ -124,7 +126,9 @@ class AttentionPool(nn.Module):
     def forward(
         self, hidden: Tensor, *, rule: MaskRule, n_queries: int = 1, probe: Probe | None = None
     ) -> Tensor:
-        """`n_queries` sums over the rows of `hidden`, all by the same query: [B, n_queries, d_model]."""
+        """Compute `n_queries` sums over the rows of `hidden`, all with the same query: [B, n_queries,
+        d_model].
+        """
         k = self.key(hidden).tanh()[:, None]  # [B, 1, T, d_model]
         q = self.query.to(k).expand(len(hidden), 1, n_queries, -1)  # [B, 1, Q, d_model]
         v = hidden.to(k)[:, None]  # [B, 1, T, d_model]
@@ -132,12 +136,12 @@ class AttentionPool(nn.Module):
         return out[:, 0]
 
     def fill(self, generator: torch.Generator) -> None:
-        """The first query: normal, so that its products with keys of variance 1 have variance 1."""
+        """Initialise the query: normal, so that its products with keys of variance 1 have variance 1."""
         self.query.normal_(std=self.query.shape[0] ** -0.5, generator=generator)
 
 
 class _AsTheyAre(nn.Module):
-    """Nothing between the two poolings."""
+    """The identity, between the two poolings."""
 
     def forward(self, rows: Tensor, _is_there: Tensor) -> Tensor:
         return rows
@@ -165,7 +169,7 @@ class Summary(nn.Module):
 
 
 class EvenSummary(Summary):
-    """The first token's row, the last one's, the mean or the largest of each column."""
+    """The first token's row, the last one's, the mean or the maximum of each column."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -224,7 +228,7 @@ class SentenceSummary(Summary):
 
 
 def pooled_evenly(hidden: Tensor, valid: Tensor | None, *, is_max: bool) -> Tensor:
-    """The mean or the largest of each column over the tokens that are no padding: [B, d_model]."""
+    """The mean or the maximum of each column over the tokens other than padding: [B, d_model]."""
     if valid is None:
         return hidden.amax(dim=1) if is_max else hidden.mean(dim=1)
     if is_max:
@@ -258,7 +262,7 @@ _OF_SECOND: dict[Stack, Stack] = {"encoder": "second", "pool": "second-pool"}
 
 
 class OfSecond:
-    """A probe as the reading of the second text knows it: the same modules under other names."""
+    """A probe for the reading of the second text: the same modules under other names."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
@@ -279,7 +283,7 @@ class OfSecond:
 
 
 class Matching(nn.Module):
-    """The alignment of two texts and what is made of it; see the module's legend."""
+    """The alignment of two texts and its use; see the module's legend."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -296,7 +300,7 @@ class Matching(nn.Module):
         second_valid: Tensor | None = None,
         probe: Probe | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Each text with what its words find in the other: [B, n_source, d_model], [B, n_target, d_model]."""
+        """Each text with its aligned part of the other: [B, n_source, d_model], [B, n_target, d_model]."""
         of_first = self._look(first, second, second_valid, "back", probe)
         of_second = self._look(second, first, valid, "cross", probe)
         return self._composed(first, of_first), self._composed(second, of_second)

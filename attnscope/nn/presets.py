@@ -1,4 +1,4 @@
-"""The models of the literature, as configurations; their sizes are tested against the published ones.
+"""The models of the literature, as configurations; their sizes are tested against published ones.
 
 preset              parameters     what the count covers
 transformer-base     63,082,496    Vaswani et al. 2017, table 3 ("65 million"), 37,000 shared pieces

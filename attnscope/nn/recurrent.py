@@ -1,4 +1,4 @@
-"""A recurrent encoder–decoder with attention, Bahdanau et al. 2014 and Luong et al. 2015, or without any.
+"""A recurrent encoder–decoder with attention, Bahdanau et al. 2014 and Luong et al. 2015, or without.
 
     symbol    meaning                                                      shape
     x         token embeddings                                             [batch, n_tokens, d_model]
@@ -67,7 +67,7 @@ class _Part:
 
 
 class StepProbe:
-    """Stands between a probe and the calls of single queries.
+    """Joins the calls of single queries for a probe.
 
     `sizes` are the whole's heads, queries and keys, `edits` its changes (None: the probe's own). Set `query`
     before each call, and `finish` at the end. With `is_listening` outputs are kept whatever the probe wants.
@@ -107,12 +107,12 @@ class StepProbe:
         self._parts.append(_Part(call=call, lse=lse, out=out, is_training=is_training))
 
     def mean_outputs(self, heads: tuple[int, ...]) -> dict[int, Tensor]:
-        """The mean over all queries of what some heads gave for the last text, each [d_value]."""
+        """The mean output of some heads over all queries for the last text, each [d_value]."""
         out = join_rows([part.out for part in self._parts])[-1]
         return {head: out[head].mean(dim=0) for head in heads}
 
     def finish(self) -> None:
-        """Tell the probe of the whole call."""
+        """Report the whole call to the probe."""
         if not (self._parts and self._probe.wants(self._site)):
             return
         self._probe.record(
@@ -125,7 +125,7 @@ class StepProbe:
 
 
 def _of_row(edits: Edits, row: int) -> Edits:
-    """The part of some edits that falls on one query, which is query 0 of its call."""
+    """The part of some edits that concerns one query, which is query 0 of its call."""
     return replace(
         edits,
         removed=tuple((head, 0, key) for head, query, key in edits.removed if query == row),
@@ -150,7 +150,7 @@ def _row_of_pattern(pattern: CopiedPattern, row: int) -> CopiedPattern:
 
 
 def _whole_call(calls: list[Call], edits: Edits | None) -> Call:
-    """The call that has the queries of all of these; keys and values are the same in each."""
+    """The joint call of these queries; keys and values are the same in each."""
     first = calls[0]
     return replace(
         first, q=join_rows([call.q for call in calls]), rule=_whole_rule(calls, edits), score=_score(calls)
@@ -192,7 +192,7 @@ States = tuple[Tensor, ...]
 
 
 class Recurrent(OwnModule):
-    """An encoder–decoder whose two texts are read by recurrent cells; its one site is ("cross", 0), if any.
+    """An encoder–decoder with recurrent cells; its one site is ("cross", 0), if any.
 
     Start with `nn.building.build_own`, which fills the weights.
     """
@@ -226,14 +226,14 @@ class Recurrent(OwnModule):
 
     @property
     def can_read_past(self) -> bool:
-        """Always: a state has no position that ends."""
+        """Always: a state has no last position."""
         return True
 
     def fill_tables(self) -> None:
         """There are none."""
 
     def reach_past(self, n_tokens: int) -> None:
-        """Let texts of `n_tokens` be read."""
+        """Allow texts of `n_tokens`."""
         self.n_positions = max(self.n_positions, n_tokens)
 
     def encode(
@@ -245,7 +245,7 @@ class Recurrent(OwnModule):
         pattern: Pattern | None = None,
         probe: Probe | None = None,
     ) -> Tensor:
-        """The encoder's states, 0 at padding, which must stand at the end of a text.
+        """The encoder's states, 0 at padding, which must be at the end of a text.
 
         With `valid` on the CPU no other device is waited for, wherever the ids are.
         Raises UserError for a pattern: there is no self-attention that it could be the mask of.
@@ -303,7 +303,7 @@ class Recurrent(OwnModule):
         return self._dropped(hidden.tanh())
 
     def _decode_without(self, x: Tensor, states: States, ends: Tensor) -> tuple[Tensor, States]:
-        """As `_decode_fed` without attention; `ends` [B, d_model] are all that is left of the source."""
+        """As `_decode_fed` without attention; `ends` [B, d_model] is all that remains of the source."""
         if self.vector is None:
             top, states = self._run_stack(x, states)
             return self.readout(top), states
@@ -369,7 +369,7 @@ class Recurrent(OwnModule):
         return tuple(state.transpose(0, 1) for state in started.unbind(dim=1))  # each [n_layers, B, d_model]
 
     def _ends(self, memory: Tensor, lengths: Tensor | None) -> Tensor:
-        """e, where each direction of the encoder ended, [B, d_model]."""
+        """e, the final states of each direction of the encoder, [B, d_model]."""
         half = self.config.d_model // 2
         if lengths is None:
             forward = memory[:, -1, :half]
@@ -445,7 +445,7 @@ def _cells(config: ModelConfig) -> nn.ModuleList:
 
 
 def _lengths(valid: Tensor | None) -> Tensor | None:
-    """Tokens of each text, int64 [batch]; None where all fill the batch. Raises ValueError for gaps."""
+    """Tokens of each text, int64 [batch]; None if all fill the batch. Raises ValueError for gaps."""
     if valid is None:
         return None
     valid = valid.to(torch.bool)

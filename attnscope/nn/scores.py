@@ -89,7 +89,7 @@ def _row_blocks(q: Tensor, k: Tensor) -> list[slice]:
 
 
 class Bias(Protocol):
-    """Numbers added to scores, of which any rectangle can be asked for."""
+    """Numbers added to scores; any rectangle can be requested."""
 
     def part(self, n_queries: int, n_keys: int, rows: slice, cols: slice) -> Tensor:
         """The bias of some rows and columns, [batch or 1, n_heads or 1, n_rows, n_columns]."""
@@ -133,7 +133,7 @@ class RelativeBias:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SlopeBias:
-    """−slope · distance to the query's own place, for each head (ALiBi, Press et al. 2022); [n_heads]."""
+    """−slope · distance to the query's own position, for each head (ALiBi, Press et al. 2022); [n_heads]."""
 
     slopes: Tensor
 
@@ -232,7 +232,7 @@ class ScoreRule:
 
     @property
     def is_product(self) -> bool:
-        """Whether the score is scale · q·k and at most a bias: what fused attention knows."""
+        """Whether the score is scale · q·k with at most a bias, which fused attention supports."""
         return self.softcap is None and self.vector is None and not self.is_kernel
 
     @property
@@ -241,7 +241,7 @@ class ScoreRule:
         return self.is_product and self.bias is None and self.sinks is None
 
     def last_text(self) -> "ScoreRule":
-        """The rule of the last text of the batch, to be kept: no graph hangs on it, and nobody trains it."""
+        """The rule of the last text of the batch, to be kept: without a graph, and not trained."""
         if self.bias is None and self.vector is None:
             return self
         return replace(
@@ -345,7 +345,7 @@ def _compared(q: Tensor, k: Tensor, vector: Tensor | None, heads: slice, rows: s
 
 
 def for_heads(kv: Tensor, n_groups: int, heads: range) -> Tensor:
-    """The keys or values that some neighbouring heads read, one for each: [B, h, T, D] from [B, K, T, D]."""
+    """The keys or values of some neighbouring heads, one for each: [B, h, T, D] from [B, K, T, D]."""
     first = heads.start // n_groups
     repeated = kv[:, first : (heads.stop - 1) // n_groups + 1].repeat_interleave(n_groups, dim=1)
     return repeated[:, heads.start - first * n_groups :][:, : len(heads)]
@@ -360,7 +360,7 @@ def _without_graph(tensor: Tensor) -> Tensor:
 
 
 def add_sinks(lse: Tensor, sinks: Tensor | None) -> Tensor:
-    """The log-sum-exp [B, H, rows] with each head's sink counted in."""
+    """The log-sum-exp [B, H, rows] including each head's sink."""
     if sinks is None:
         return lse
     return torch.logaddexp(lse, sinks.to(lse)[None, :, None])
@@ -371,7 +371,7 @@ Rotary = tuple[Tensor, Tensor]
 
 
 def apply_rotary(x: Tensor, cosines: Tensor, signed_sines: Tensor) -> Tensor:
-    """Turn queries or keys `x` [..., n_tokens, d_head] by the angle of their position."""
+    """Rotate queries or keys `x` [..., n_tokens, d_head] by the angle of their position."""
     swapped = x.roll(x.shape[-1] // 2, dims=-1)
     return torch.addcmul(x * cosines.to(x.dtype), swapped, signed_sines.to(x.dtype))
 
@@ -392,7 +392,7 @@ NO_SPAN = SpanChoice()
 
 
 class PlainScoring:
-    """The scaled product alone: nothing is learned, and queries and keys are read as they are."""
+    """The scaled product alone: no parameters, and queries and keys are read unchanged."""
 
     learned: Tensor | None = None
 
@@ -405,17 +405,17 @@ class PlainScoring:
     turn = keys
 
     def rotated(self, qk: Tensor, n_heads: int, rotary: Rotary) -> tuple[Tensor, Tensor]:
-        """Queries and keys [B, H + K, T, D] turned to their places, in one go."""
+        """Queries and keys [B, H + K, T, D] rotated to their positions, in one go."""
         turned = apply_rotary(qk, *rotary)
         return turned[:, :n_heads], turned[:, n_heads:]
 
     def asked(self, q: Tensor, bias: Bias | None) -> tuple[Tensor, ScoreRule | float]:
-        """Queries as `attend` reads them, and its rule for them."""
+        """Queries as `attend` expects them, and the rule for them."""
         return q, self.scale if bias is None else ScoreRule(scale=self.scale, bias=bias)
 
 
 class Scoring(nn.Module):
-    """One site's score, and what it learns for it.
+    """One site's score, with its parameters.
 
     `reach` is the distance up to which queries score `positions` besides keys, 0 where they do not. `made` is
     one whose heads learn how far they look, or at which offsets, where its `span` has a limit.
@@ -449,12 +449,12 @@ class Scoring(nn.Module):
 
     @classmethod
     def made(cls, kind: Score, *, span: SpanChoice, **sizes: Any) -> "Scoring":
-        """The scoring whose heads look as `span` says."""
+        """The scoring for heads with this kind of `span`."""
         of_span = {one.name: one for one in (RampScoring, OffsetScoring)}
         return (of_span[span.kind] if span.limit else cls)(kind, span=span, **sizes)
 
     def learn_spans(self, n_heads: int) -> None:
-        """Make what heads learn of how far they look."""
+        """Create the parameters of the spans."""
 
     @property
     def learned(self) -> Tensor | None:
@@ -463,7 +463,7 @@ class Scoring(nn.Module):
 
     @property
     def of_score(self) -> dict[str, Tensor]:
-        """The same by its name; empty where nothing is learned."""
+        """Parameters of the score by name; empty if there are none."""
         return {name: self.get_parameter(name) for name in filter(None, (self.kind.learned,))}
 
     @property
@@ -473,37 +473,37 @@ class Scoring(nn.Module):
 
     @torch.no_grad()
     def fill(self, generator: Generator) -> None:
-        """First values: those of the score, and of the positions."""
+        """Initialise the score and the positions."""
         for learned in self.of_score.values():
             self.kind.fill(learned, generator)
         if self.reach:
             self.positions.fill_site(self.of_positions, generator)
 
     def spans(self) -> Tensor:
-        """The span z of each head in tokens, or how many offsets are open as far as a penalty counts them,
-        [H]; raises ValueError where none is learned.
+        """The span z of each head in tokens, or the number of open offsets as counted by the penalty, [H];
+        raises ValueError if none is learned.
         """
         raise ValueError("the heads of this site learn no span")
 
     def keep_spans(self) -> None:
-        """Put what the optimiser pushed out of the range back to its end, from where it may return."""
+        """Clip parameters that the optimiser pushed out of range to its end, from which they may return."""
 
     def turn(self, q: Tensor) -> Tensor:
-        """Queries [B, H, T, D] through the site's own matrix, where there is one; before any rotation."""
+        """Multiply queries [B, H, T, D] by the site's own matrix, if there is one; before any rotation."""
         learned = self.learned
         return q if learned is None or learned.ndim != 3 else self.kind.turned(q, learned)
 
     def rotated(self, qk: Tensor, n_heads: int, rotary: Rotary) -> tuple[Tensor, Tensor]:
-        """Queries and keys [B, H + K, T, D], through the site's own matrix and turned to their places."""
+        """Queries and keys [B, H + K, T, D], through the site's own matrix and rotated to their positions."""
         return apply_rotary(self.turn(qk[:, :n_heads]), *rotary), apply_rotary(qk[:, n_heads:], *rotary)
 
     def queries(self, q: Tensor) -> Tensor:
-        """Queries as `attend` reads them."""
+        """Queries as `attend` expects them."""
         q = self.kind.queries(q)
         return self.positions.site_queries(self.of_positions, q) if self.reach else q
 
     def keys(self, k: Tensor) -> Tensor:
-        """Keys [B, K, T, D] as `attend` reads them."""
+        """Keys [B, K, T, D] as `attend` expects them."""
         return self.kind.keys(k)
 
     def bias(self, q: Tensor, bias: Bias | None) -> Bias | None:
@@ -514,12 +514,12 @@ class Scoring(nn.Module):
         return OffsetBias(values=self.scale * products)  # [B, H, T, 2 · reach + 1]
 
     def asked(self, q: Tensor, bias: Bias | None) -> tuple[Tensor, ScoreRule]:
-        """Queries as `attend` reads them, and its rule for them."""
+        """Queries as `attend` expects them, and the rule for them."""
         q = self.queries(q)
         return q, self.rule(q, bias)
 
     def rule(self, q: Tensor, bias: Bias | None = None) -> ScoreRule:
-        """The rule for queries as `queries` gives them."""
+        """The rule for queries from `queries`."""
         comparison = self.kind.comparison
         return ScoreRule(
             scale=self.scale,
@@ -573,7 +573,7 @@ class OffsetScoring(Scoring):
         return open_probability(self.log_alpha()).sum(dim=1)
 
     def mask(self) -> Tensor:
-        """The mask m at the offsets 0 … limit, [H, limit + 1]: a draw where it learns, else hard."""
+        """The mask m at the offsets 0 … limit, [H, limit + 1]: sampled in training, else hard."""
         is_drawn = self.training and torch.is_grad_enabled()
         return drawn_mask(self.log_alpha()) if is_drawn else hard_mask(self.log_alpha())
 
@@ -586,7 +586,7 @@ class OffsetScoring(Scoring):
 
 
 def sites_with_spans(module: nn.Module) -> dict[str, Scoring]:
-    """Every site whose heads learn a span, as its stack and layer, `decoder L0`."""
+    """Every site whose heads learn a span, by stack and layer, `decoder L0`."""
     found = {}
     for name, part in module.named_modules():
         if isinstance(part, Scoring) and part.span_limit:

@@ -1,4 +1,4 @@
-"""The masks of self-attention that a configuration names, made into rules for calls of any size.
+"""A configuration's masks of self-attention, as rules for calls of any size.
 
 What a query sees under each of them stands in `schemes/masks`, how random blocks are drawn in `masks.py`.
 A decoder's rule is causal besides, but for the prefix. Nothing here is of the size of a map.
@@ -39,7 +39,7 @@ from attnscope.schemes.masks import MASKS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segments:
-    """`size` is L, at least 1, and `memory` is M, 0 where nothing is remembered."""
+    """`size` is L, at least 1, and `memory` is M, 0 for none."""
 
     size: int
     memory: int
@@ -99,7 +99,7 @@ class Segments:
         return windows.permute(0, 2, 1, 4, 3).flatten(0, 1)  # from [B, ·, S, D, width]
 
     def _near(self, bias: Bias | None, n_tokens: int, memory: int, short: int) -> Bias | None:
-        """The bias of one segment and what it remembers; one by slopes is the same for any call."""
+        """The bias of one segment and its memory; one by slopes is the same for any call."""
         if not isinstance(bias, RelativeBias):
             return bias
         values = F.pad(bias.values, (short, short))  # distances that only padding has
@@ -180,7 +180,7 @@ class SelfMask:
         )
 
     def _links_on(self, device: torch.device | None) -> Tensor | None:
-        """The links on another device, copied there once; None where there are none, or it is the CPU."""
+        """The links on another device, copied there once; None if there are none, or it is the CPU."""
         if device is None or device.type == "cpu" or not self.links.shape[1]:
             return None
         if device not in self._elsewhere:

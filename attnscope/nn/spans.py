@@ -73,7 +73,7 @@ class SpanBias:
         return torch.where(is_seen, torch.where(is_seen, mask, 1.0).log(), -math.inf)[None]
 
     def last_text(self) -> "SpanBias":
-        """See `scores.Bias`: no text has spans of its own."""
+        """See `scores.Bias`: spans do not depend on the text."""
         return SpanBias(values=self.values.detach().clone()) if self.values.requires_grad else self
 
     def tensors(self) -> dict[str, Tensor]:
@@ -120,7 +120,7 @@ class GateBias:
         return of_offset[:, offset.clamp(max=n - 1)].masked_fill(offset >= n, -math.inf)[None]
 
     def last_text(self) -> "GateBias":
-        """See `scores.Bias`: no text has a mask of its own."""
+        """See `scores.Bias`: the mask does not depend on the text."""
         return GateBias(values=self.values.detach().clone()) if self.values.requires_grad else self
 
     def tensors(self) -> dict[str, Tensor]:
@@ -134,7 +134,7 @@ def drawn_mask(log_alpha: Tensor) -> Tensor:
 
 
 def hard_mask(log_alpha: Tensor) -> Tensor:
-    """M as it is outside training, 0 or 1: [n_heads, limit + 1]."""
+    """M outside training, 0 or 1: [n_heads, limit + 1]."""
     return _with_own(settled_gates(log_alpha).round())
 
 

@@ -37,7 +37,7 @@ from attnscope.schemes.positions import POSITIONS
 
 
 def through(block: nn.Module, x: Tensor, *, is_recomputed: bool, **choices: Any) -> Tensor:
-    """The stream after one block; with `is_recomputed`, and while gradients are wanted, nothing is kept."""
+    """The stream after one block; with `is_recomputed` and gradients, nothing is stored."""
     if not (is_recomputed and block.training and torch.is_grad_enabled()):
         stream: Tensor = block(x, **choices)
         return stream
@@ -112,7 +112,7 @@ class Transformer(OwnModule):
         self.fill_tables()
 
     def _share_layers(self) -> None:
-        """Let shared layers of a stack be modules of their own, with the parameters of the first."""
+        """Make shared layers of a stack separate modules, with the parameters of the first."""
         for stack in (self.encoder, self.decoder) if self.config.shared_layers else ():
             for block in stack[1:]:
                 for first, own in zip(stack[0].modules(), block.modules(), strict=True):
@@ -136,8 +136,8 @@ class Transformer(OwnModule):
 
     @property
     def can_cache(self) -> bool:
-        """Whether a text may be read part by part: where no first tokens look ahead, without experts that
-        take a share of the whole text, and without positions that follow from all tokens before.
+        """Whether a text may be read in parts: if no first tokens look ahead, no experts take a share of the
+        whole text, and positions do not depend on all earlier tokens.
         """
         has_share = bool(self.config.n_experts and self.config.capacity_factor)
         reads_row = POSITIONS[self.config.position].reads_row
@@ -145,12 +145,12 @@ class Transformer(OwnModule):
 
     @property
     def can_read_past(self) -> bool:
-        """Whether positions past the trained ones exist: learned ones do not."""
+        """Whether positions past the trained ones exist: not for learned ones."""
         is_projected = self.config.n_projected and not self.config.has_inducing
         return not POSITIONS[self.config.position].learns_table and not is_projected
 
     def reach_past(self, n_tokens: int) -> None:
-        """Let texts of `n_tokens` be read though the model was never trained on such positions.
+        """Allow texts of `n_tokens`, though the model was never trained on such positions.
 
         Raises ValueError for learned positions: there are none past the last one.
         """
@@ -262,7 +262,7 @@ class Transformer(OwnModule):
         return pooled.tanh()
 
     def next_sentence_logits(self, hidden: Tensor) -> Tensor:
-        """Whether the second segment does not follow the first (column 0) or does (1), [B, 2].
+        """Whether the second segment follows the first: logits of no (column 0) and yes (1), [B, 2].
 
         Read from the pooled first token (Devlin et al. 2018, section 3.1); needs `has_next_sentence`.
         """
@@ -299,7 +299,7 @@ class Transformer(OwnModule):
     def _through(
         self, blocks: nn.ModuleList, x: Tensor, choices: BlockArguments, found: list[Tensor] | None = None
     ) -> Tensor:
-        """The stream after all layers of a stack; to `found` the last one adds the weights that copy."""
+        """The stream after all layers of a stack; the last one adds its copying weights to `found`."""
         layers = cast("tuple[Block, ...]", tuple(blocks))
         is_reversible = layers[-1].is_reversible
         if is_reversible and self.training and torch.is_grad_enabled() and choices.get("probe") is None:

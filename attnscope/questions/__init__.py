@@ -54,7 +54,7 @@ QUESTIONS = schemes_of(__name__, Question)  # type: ignore[type-abstract]  # tho
 
 
 def question_named(name: str) -> Question:
-    """The question of a name or title, whatever its case, with dashes or spaces; raises UserError."""
+    """The question with a name or title, ignoring case, with dashes or spaces; raises UserError."""
     wanted = name.strip().lower().replace(" ", "-")
     for question in QUESTIONS.values():
         if wanted in (question.name, question.title.lower().replace(" ", "-")):

@@ -16,7 +16,7 @@ _MOST_NAMED = 6
 
 
 class CopyOrWrite(Question):
-    """p_gen at every token of a target, and the place of the source that is copied."""
+    """p_gen at every token of a target, and the copied position of the source."""
 
     name, title, order = "copying", "Copy or write", 69
     words = "which tokens are written from the vocabulary, and which are copied from the source, with p_gen"

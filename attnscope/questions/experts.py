@@ -61,7 +61,7 @@ class Experts(Question):
 
 
 def load_of(weights: Numbers) -> Numbers:
-    """The f of w: which share of all choices fell on each expert; 0 where no token was taken."""
+    """The f of w: the share of all choices for each expert; 0 if no token was taken."""
     counts = (weights > 0).sum(axis=0)
     return np.asarray(counts / max(1, counts.sum()), np.float64)
 
@@ -72,7 +72,7 @@ def balance_of(load: Numbers, p: Numbers) -> float:
 
 
 def n_dropped(weights: Numbers) -> int:
-    """How many tokens no expert took."""
+    """Number of tokens that no expert took."""
     return int((weights == 0).all(axis=1).sum())
 
 

@@ -1,4 +1,4 @@
-"""Inside the feed-forward parts: how many units are active for each token, and which are most."""
+"""Inside the feed-forward parts: the number of active units for each token, and the strongest."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from attnscope.records.charts import Answer, Cell, CellMap, Chart, NumberTable, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Of which stack, from where on a unit is active, and how much is shown."""
+    """The stack, the threshold of activity, and the amount shown."""
 
     stack: str = stack_option()
     threshold: float = number(

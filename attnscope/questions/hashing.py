@@ -25,7 +25,7 @@ _ROUNDS = (1, 2, 4, 8, 16)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Buckets, rounds, and how much is mapped."""
+    """Buckets, rounds, and the amount mapped."""
 
     n_buckets: int = number(
         4, (2, 4, 8, 16, 32, 64), title="buckets", tip="Into how many buckets vectors fall"
@@ -75,7 +75,7 @@ class Hashing(Question):
 
 
 def joins(q: Numbers, k: Numbers, n_buckets: int, n_rounds: int, seed: int) -> NDArray[np.bool_]:
-    """Whether query i and key j fall into one bucket, for each round: [n_rounds, n_queries, n_keys]."""
+    """Whether query i and key j share a bucket, for each round: [n_rounds, n_queries, n_keys]."""
     draw = np.random.default_rng(seed)
     rotations = draw.standard_normal((n_rounds, q.shape[1], n_buckets // 2))
 
@@ -87,7 +87,7 @@ def joins(q: Numbers, k: Numbers, n_buckets: int, n_rounds: int, seed: int) -> N
 
 
 def _shares(met: NDArray[np.bool_], allowed: NDArray[np.bool_], weights: Numbers) -> tuple[float, float]:
-    """Of the pairs that the mask allows the share never compared, and the share of the weight on these."""
+    """The share of allowed pairs never compared, and the share of the weight on these."""
     lost = allowed & ~met
     return float(lost.sum() / max(1, allowed.sum())), float(weights[lost].sum() / max(weights.sum(), 1e-30))
 

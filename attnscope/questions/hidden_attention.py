@@ -1,4 +1,4 @@
-"""The map that a recurrence or a convolution hides: the weights of its sums over earlier tokens.
+"""The hidden map of a recurrence or a convolution: the weights of its sums over earlier tokens.
 
 | symbol | meaning                                                    | shape                         |
 |--------|------------------------------------------------------------|-------------------------------|
@@ -86,7 +86,7 @@ class HiddenAttention(Question):
 
 
 def by_distance(weights: Numbers) -> Numbers:
-    """Of each head, the share of |w| that lies so many tokens back: [n_heads, n_tokens]."""
+    """For each head, the share of |w| at each distance back: [n_heads, n_tokens]."""
     size = np.abs(weights)
     n = size.shape[-1]
     sums = [np.trace(size, offset=-back, axis1=1, axis2=2) for back in range(n)]
@@ -95,7 +95,7 @@ def by_distance(weights: Numbers) -> Numbers:
 
 
 def first_reached(weights: Sequence[Numbers]) -> Numbers:
-    """Of the weights of each layer, r: from 1, NaN where a token is never reached; 1 for a token itself."""
+    """For the weights of each layer, r: from 1, NaN if a token is never reached; 1 for a token itself."""
     n = weights[0].shape[-1]
     reached = np.eye(n, dtype=bool)
     found = np.where(reached, 1.0, np.nan)
@@ -107,7 +107,7 @@ def first_reached(weights: Sequence[Numbers]) -> Numbers:
 
 
 def reach_of(share: Numbers) -> int:
-    """The least distance within which nine tenths of |w| lie."""
+    """The smallest distance within which nine tenths of |w| lie."""
     return int(np.searchsorted(np.cumsum(share), _MOST - 1e-9))
 
 
@@ -163,7 +163,7 @@ def _reached(layers: Numbers, found: Mixing, n_shown: int) -> CellMap:
 
 
 def _field(layers: Numbers, found: Mixing) -> Chart:
-    """Tokens that the last one can know of after each layer, and those that attention would."""
+    """Tokens that the last one can depend on after each layer, and with attention."""
     after = np.arange(len(found.weights) + 1, dtype=np.float64)
     reached = np.array([1.0, *((layers[-1] <= layer).sum() for layer in after[1:])])
     attention = np.where(after > 0, float(len(layers)), 1.0)

@@ -1,4 +1,4 @@
-"""One layer, step by step, for one token: what its parts read, what they give, and the stream after each.
+"""One layer, step by step, for one token: the inputs and outputs of its parts, and the stream after each.
 
 | symbol | meaning                                                | shape     |
 |--------|--------------------------------------------------------|-----------|
@@ -59,7 +59,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LayerVector:
-    """One vector on the way through a layer; `is_stream` says that it is the stream itself."""
+    """One vector on the way through a layer; `is_stream` if it is the stream itself."""
 
     name: str
     vector: Numbers
@@ -67,7 +67,7 @@ class LayerVector:
 
 
 class LayerSteps(Question):
-    """The vectors of one token on its way through one layer, and behind the last one."""
+    """The vectors of one token on its way through one layer, and after the last one."""
 
     name, title, order = "layer-steps", "Layer step by step", 12
     words = (
@@ -96,7 +96,7 @@ Limits = tuple[tuple[str, float], ...]
 
 
 def _through(found: Passage, token: int, limits: Limits) -> Answer:
-    """The way through one layer."""
+    """The path through one layer."""
     steps = tuple(steps_of(found, token))
     x, after = found.x[token], found.after[token]
     units = next((part.inside for part in found.parts if part.name == "feed-forward"), None)
@@ -116,7 +116,7 @@ def _through(found: Passage, token: int, limits: Limits) -> Answer:
 
 
 def steps_of(found: Passage, token: int) -> Iterator[LayerVector]:
-    """The vectors in the order of the layer; sums that are not the model's are left out."""
+    """The vectors in the order of the layer, without sums that are not the model's."""
     x = found.x[token]
     is_apart = found.order == "parallel"
     yield LayerVector(name="stream in, x", vector=x, is_stream=True)

@@ -1,4 +1,4 @@
-"""At which offsets each head learned to look: a hard mask (Louizos et al. 2018).
+"""The offsets that each head learned to attend to: a hard mask (Louizos et al. 2018).
 
 | symbol | meaning                                                  | shape                |
 |--------|----------------------------------------------------------|----------------------|
@@ -58,7 +58,7 @@ def _sentence(found: OpenOffsets, own: Numbers) -> str:
 
 
 def _offsets(mask: Numbers) -> str:
-    """The open offsets in words; that a query sees itself goes without saying."""
+    """The open offsets in words, except that a query sees itself."""
     found = [str(d) for d in np.flatnonzero(mask) if d]
     if not found:
         return "nothing but the token itself"

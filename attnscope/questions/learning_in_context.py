@@ -1,4 +1,5 @@
-"""How sure a causal model is of an answer after more and more examples in the same text, without learning.
+"""The confidence of a causal model in an answer after more and more examples in the same text, without
+learning.
 
     b 3 d 0 b 3 a 5 d 0        examples of two words each, the last of which is the answer
 
@@ -42,7 +43,9 @@ class _Example:
 
 
 class LearningInContext(Question):
-    """The probability of each answer by the examples before it, and by those that asked the same."""
+    """The probability of each answer by the number of examples before it, and of examples with the same
+    question.
+    """
 
     name, title, order = "learning-in-context", "Learning in context", 35
     words = "how sure of each answer the model is after the examples before it in the text"

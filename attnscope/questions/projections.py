@@ -28,7 +28,7 @@ class Options:
 
 
 class HeadProjections(Question):
-    """The rows of numbers that scores and weighted sums are made of."""
+    """The vectors from which scores and weighted sums are computed."""
 
     name, title, order = "projections", "Projections", 20
     words = "the selected head's query, key and value of each token, before tokens meet"
@@ -96,7 +96,7 @@ def _chart(norms: dict[str, Numbers]) -> Chart:
 
 
 def _tables(norms: dict[str, Numbers], tokens: dict[str, tuple[Token, ...]]) -> Iterator[NumberTable]:
-    """The norms of each token: in one table where queries and keys are of one text, else in two."""
+    """The norms of each token: in one table if queries and keys are of one text, else in two."""
     if tokens["q"] == tokens["k"]:
         yield _table("Norms by token", norms, ("q", "k", "v"), tokens["q"])
     else:

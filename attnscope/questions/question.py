@@ -55,7 +55,7 @@ that entered; or each reads one of two streams and is added to the other (Gomez 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PartPath:
-    """One part of a layer on the way of the stream, [n_tokens, d] each.
+    """One part of a layer on the path of the stream, [n_tokens, d] each.
 
     `reads` is the stream, or its norm where `is_normed`, None where that is not known; `inside`
     [n_tokens, n] what its last product reads: the outputs of all heads side by side, or units. `gives` is
@@ -115,7 +115,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Projections:
-    """One head's q = x W_Q + b, k and v for each token: as the matrices give them, before any rotation."""
+    """One head's q = x W_Q + b, k and v for each token: directly from the matrices, before any rotation."""
 
     head: HeadRef
     query_tokens: tuple[Token, ...]
@@ -127,7 +127,7 @@ class Projections:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NextTokens:
-    """The tokens that are predicted, each with the position whose output predicts it.
+    """The predicted tokens, each with the position whose output predicts it.
 
     `is_second` says that they are a text that is written for another one, such as a translation.
     """
@@ -166,7 +166,8 @@ class Routing:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Attended:
-    """One head's queries [n_queries, d] and keys [n_keys, d] as they meet, turned by positions and the like.
+    """One head's queries [n_queries, d] and keys [n_keys, d] as they are compared, after rotation and the
+    like.
 
     `weights` [n_queries, n_keys] is NaN where the mask forbids.
     """
@@ -181,7 +182,7 @@ class Attended:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Mixing:
-    """The weights by which layers without attention add values up: their recurrence or convolution, unrolled.
+    """The weights by which layers without attention sum values: their recurrence or convolution, unrolled.
 
     `formula` is of a weight. `weights[l]` [n_heads, n_tokens, n_tokens] may be below 0 and need not add up to
     1. `softmax[l]` is what a softmax makes of the same products of queries and keys, None without them.

@@ -269,7 +269,7 @@ def _head(model: Any, kept: "_Kept", body: nn.Module, arguments: Mapping[str, An
 
 
 def _prove(model: Any, layers: LayerStreams, said: Tensor) -> None:
-    """Raise UserError unless the last layer says what the model says."""
+    """Raise UserError unless the last layer gives the model's own output."""
     places = sorted({0, len(said) - 1})
     try:
         found, wanted = layers.logits(layers.streams[-1][places]), said[places]
@@ -292,12 +292,12 @@ class _Kept:
         self.inputs: dict[nn.Module, Tensor] = {}
 
     def output(self, module: nn.Module, _: Any, output: Any) -> None:
-        """Keep what a body gives."""
+        """Keep a body's output."""
         if hasattr(output, "get") and output.get("last_hidden_state") is not None:
             self.outputs[module] = output
 
     def input(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
-        """Keep what a norm reads."""
+        """Keep a norm's input."""
         if arguments and isinstance(arguments[0], Tensor):
             self.inputs[module] = arguments[0].detach()
 
@@ -316,7 +316,7 @@ def _kept(model: Any) -> Iterator[_Kept]:
 
 
 def _bodies(model: Any) -> tuple[nn.Module, ...]:
-    """The parts that may give the head its stream, the outermost first."""
+    """The parts that may give the head its stream, outermost first."""
     base = model.base_model
     found = (None if base is model else base, getattr(base, "decoder", None))
     return tuple(body for body in found if isinstance(body, nn.Module))

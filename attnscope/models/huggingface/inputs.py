@@ -1,4 +1,4 @@
-"""From a person's text, picture or recording to what a model of the library is called with.
+"""From a user's text, picture or recording to the arguments of a library model.
 
 Pictures as a vision model reads them: a file, its pixels prepared, and one token for each patch.
 
@@ -80,7 +80,7 @@ class Preparation:
 
 
 def read_preparation(folder: Path, image_size: tuple[int, int]) -> Preparation:
-    """The preparation that a folder's processor describes; raises LoadError when it cannot be meant.
+    """The preparation described by a folder's processor; raises LoadError if it is invalid.
 
     Its own crop or size is what the model was made for; `image_size` counts where it names none.
     """
@@ -152,7 +152,7 @@ def prepared_pixels(picture: NDArray[np.uint8], how: Preparation) -> Tensor:
 
 
 def seen_pixels(pixels: Tensor, how: Preparation) -> NDArray[np.uint8]:
-    """The colours [height, width, 3] of what `prepare` gave: its last step taken back."""
+    """The colours [height, width, 3] of the output of `prepare`, with its last step undone."""
     mean, deviation = (torch.tensor(v)[:, None, None] for v in (how.mean, how.deviation))
     colours = (pixels[0].cpu() * deviation + mean) / how.rescale  # [3, height, width]
     shown: NDArray[np.uint8] = colours.clamp(0, 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
@@ -170,7 +170,7 @@ def _colours(values: Mapping[str, Any], key: str, path: Path) -> tuple[float, ..
 
 
 def _sides(value: object, path: Path, key: str) -> tuple[int, int] | None:
-    """Height and width as a processor writes them; None where it names none."""
+    """Height and width in a processor's notation; None if it has none."""
     if value is None or (isinstance(value, dict) and not {"height", "width"} <= value.keys()):
         return None
     if isinstance(value, list):
@@ -208,17 +208,17 @@ class Reader(Protocol):
 
     @property
     def max_tokens(self) -> int:
-        """The most tokens of a source."""
+        """Maximum number of source tokens."""
 
     @property
     def reads_pairs(self) -> bool:
-        """Whether two texts may stand in one source."""
+        """Whether a source can consist of two texts."""
 
     def encode(self, text: str, target: str | None) -> Inputs:
-        """Both texts as tokens; raises UserError for a target that is not read."""
+        """Encode both texts; raises UserError for a target that is not read."""
 
     def own_target(self, inputs: Inputs, written: Sequence[int]) -> Inputs:
-        """The same inputs with what the model wrote as their target."""
+        """The same inputs with the model's generated text as their target."""
 
     def arguments(self, inputs: Inputs, device: torch.device, n_copies: int) -> dict[str, Tensor]:
         """Arguments of the model's forward for `n_copies` of the same text."""
@@ -248,7 +248,7 @@ class TextReader:
 
     @property
     def reads_pairs(self) -> bool:
-        """Two texts need a template that puts something between them, and a model that does not write."""
+        """Two texts need a template that separates them, and a model that does not generate."""
         return self._form != "decoder" and not self._is_writing and bool(self.vocabulary.template.middle)
 
     def encode(self, text: str, target: str | None) -> Inputs:
@@ -265,7 +265,7 @@ class TextReader:
         return self._moved(inputs) if self._form == "encoder-decoder" else inputs
 
     def _typed_segments(self, tokens: Tokens) -> tuple[int, ...]:
-        """Two texts with the separator typed between them are read as two, as their template would."""
+        """Read a typed separator between two texts as their template would."""
         second = self.vocabulary.template.second_segment if self.reads_pairs else 0
         return tuple(second * number for number in typed_segments(tokens.tokens)) if second else ()
 
@@ -280,7 +280,7 @@ class TextReader:
         return Inputs(source=pair.tokens, segments=pair.segments)
 
     def _moved(self, inputs: Inputs) -> Inputs:
-        """A model that does not write reads its source again, moved by one place."""
+        """A model that does not generate reads its source again, shifted by one position."""
         start = (self.vocabulary.token(self._start_id()),)
         kept = tuple(replace(token, start=0, end=0) for token in inputs.source.tokens[:-1])
         return replace(inputs, target=Tokens(text="", tokens=start + kept))
@@ -321,7 +321,7 @@ class TextReader:
         return self.vocabulary.begin_id
 
     def _something(self) -> tuple[int, ...]:
-        """A model cannot read nothing at all."""
+        """A model cannot read an empty text."""
         return (self.vocabulary.begin_id,) if self.vocabulary.has("begin") else (0,)
 
 
@@ -341,7 +341,7 @@ class PictureVocabulary(NoTokens):
         return Token(id=id, piece=str(id))
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Patches spell nothing."""
+        """Patches have no text."""
         return ""
 
 
@@ -399,7 +399,7 @@ class PictureReader:
 
 @lru_cache(maxsize=2)
 def _prepared(text: str, changed: int, how: Preparation) -> Tensor:
-    """The pixels of a picture, kept while the file stays as it was (`changed` is its time)."""
+    """The pixels of a picture, cached until the file changes (`changed` is its time)."""
     return prepared_pixels(read_picture(text), how)
 
 
@@ -428,8 +428,8 @@ _SPOKEN = ("<|en|>", "<|transcribe|>", "<|notimestamps|>")
 
 
 def read_extractor(folder: Path, library: Any, config: Any) -> Any:
-    """The library's feature extractor with the numbers of the folder's processor, else those that its
-    configuration asks for. Raises LoadError, also where the two differ.
+    """The library's feature extractor with the numbers of the folder's processor, else those of its
+    configuration. Raises LoadError, also if the two differ.
     """
     values, path = read_processor(folder, "feature_extractor", "audio_processor")
     n_mels, n_frames = int(config.num_mel_bins), 2 * int(config.max_source_positions)
@@ -503,7 +503,7 @@ def read_sound(text: str, rate: int, most_s: int) -> NDArray[np.float32]:
 
 @dataclass(slots=True)
 class SoundReader:
-    """Reads the recording whose path is the text; what the model writes of it is text."""
+    """Reads the recording whose path is the text; the model's output for it is text."""
 
     words: TextReader
     extractor: Any
@@ -535,7 +535,7 @@ class SoundReader:
         return found
 
     def source_arguments(self, ids: Sequence[int], device: torch.device, text: str = "") -> dict[str, Tensor]:
-        """The recording alone, for the encoder; without a name the one that was read last."""
+        """The recording alone, for the encoder; without a name the one read last."""
         return {"input_features": self._features(text or self._last).to(device)}
 
     def _features(self, text: str) -> Tensor:

@@ -66,7 +66,7 @@ _FULL = slice(None)
 
 
 class RuleMask(Tensor):
-    """A mask of no memory: `rule` is of the whole map, `rows` and `cols` are the part that it shows."""
+    """A mask without memory: `rule` is of the whole map, `rows` and `cols` are the part that it shows."""
 
     rule: MaskRule
     n_queries: int
@@ -98,7 +98,7 @@ class RuleMask(Tensor):
         return (len(self.rows), len(self.cols)) == (self.n_queries, self.n_keys)
 
     def lay_out(self) -> Tensor:
-        """The true cells: a plain bool tensor of this shape."""
+        """The cells as a plain bool tensor of this shape."""
         rows = slice(self.rows.start, self.rows.stop)
         cols = slice(self.cols.start, self.cols.stop)
         allowed = self.rule.allowed(self.n_queries, self.n_keys, rows, cols, device=self.device)
@@ -108,7 +108,9 @@ class RuleMask(Tensor):
     def __torch_function__(
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Shape and the like as they are, moves and slices as rules, anything else on the true cells."""
+        """Answer shape and the like directly, moves and slices as rules, anything else on the laid-out
+        cells.
+        """
         kwargs = kwargs or {}
         if func in _metadata():
             with torch._C.DisableTorchFunctionSubclass():
@@ -143,7 +145,7 @@ def _moves() -> frozenset[Any]:
 
 
 def _part_of(mask: RuleMask, index: Any) -> tuple[range, range] | None:
-    """The rows and columns that an index leaves when it cuts nothing else; None when it does more."""
+    """The rows and columns selected by an index that cuts nothing else; None for any other index."""
     parts = list(index) if isinstance(index, tuple) else [index]
     if Ellipsis in [part for part in parts if not isinstance(part, Tensor)]:
         place = parts.index(Ellipsis)
@@ -217,7 +219,7 @@ class _Place:
 
     @property
     def ends_together(self) -> bool:
-        """Whether the last query stands at the last key."""
+        """Whether the last query is at the last key."""
         return self.q_offset + self.n_queries == self.kv_offset + self.n_keys
 
 
@@ -234,7 +236,7 @@ def _padding_of(attention_mask: Tensor | None, place: _Place, batch_size: int) -
 
 
 def _recognise(function: MaskFunction, place: _Place, key_valid: Tensor | None) -> MaskRule | None:
-    """Causality and windows of the library's own making, compared with the function on some rows."""
+    """Recognise the library's own causality and windows, compared with the function on some rows."""
     band = _band_of(function)
     if band is None:
         return None
@@ -255,7 +257,9 @@ def _recognise(function: MaskFunction, place: _Place, key_valid: Tensor | None) 
 
 @cache
 def _is_causal_as_named() -> bool:
-    """Whether the library's function of that name is causality: looked at once, it closes over nothing."""
+    """Whether the library's function of that name is plain causality: checked once, it closes over
+    nothing.
+    """
     function = _masking().causal_mask_function
     places = [_Place(n, n + before, before, 0, torch.device("cpu")) for n, before in ((6, 0), (1, 9), (4, 3))]
     return all(_fits_band(function, place, None, 0) for place in places)
@@ -280,7 +284,9 @@ Band = tuple[int | None, int | None]
 
 
 def _band_of(function: Any) -> Band | None:
-    """Most tokens back and ahead that a function of the library's masking module allows; None if unknown."""
+    """Maximum distance back and ahead that a function of the library's masking module allows; None if
+    unknown.
+    """
     masking = _masking()
     if function is masking.causal_mask_function:
         return (None, 0)
@@ -311,7 +317,7 @@ def _narrowest(bands: list[Band | None]) -> Band | None:
 
 
 def _cells_of(function: MaskFunction, place: _Place, batch_size: int, use_vmap: bool) -> Cells:
-    """Any rows of the library's own bool mask, padding left out."""
+    """Any rows of the library's own bool mask, without padding."""
     sdpa_mask = _masking().sdpa_mask
     says_length = "q_length" in inspect.signature(sdpa_mask).parameters
 
@@ -348,21 +354,23 @@ _Found = TypeVar("_Found")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GivenMask:
-    """A mask as a rule, and what it adds to the scores of the cells it allows."""
+    """A mask as a rule, and the numbers added to the scores of allowed cells."""
 
     rule: MaskRule
     bias: Bias | None = None
 
 
 def read_mask(mask: Tensor, n_queries: int, n_keys: int) -> GivenMask:
-    """The rule behind any mask that a model may pass; raises UserError for one that cannot be honoured."""
+    """The rule behind any mask that a model may pass; raises UserError for one that cannot be applied
+    exactly.
+    """
     if isinstance(mask, RuleMask):
         return GivenMask(rule=_rule_of(mask, n_queries, n_keys))
     return _remembered(mask, ("mask", n_queries, n_keys), lambda: _read_cells(mask, n_queries, n_keys))
 
 
 def read_bias(bias: Tensor, n_queries: int, n_keys: int) -> Bias | None:
-    """A bias as numbers for each distance where it is that, None where it is all 0, else as it is."""
+    """A bias as numbers for each distance if possible, None if it is all 0, else unchanged."""
     return _remembered(bias, ("bias", n_queries, n_keys), lambda: _read_bias(bias, n_queries, n_keys))
 
 
@@ -418,14 +426,14 @@ def _read_bias(bias: Tensor, n_queries: int, n_keys: int) -> Bias | None:
 
 
 def _is_by_distance(cells: Tensor) -> bool:
-    """Whether each number depends on j − i alone: every diagonal holds one number."""
+    """Whether each number depends on j − i alone: every diagonal is constant."""
     if cells.shape[2] <= 1 or cells.shape[3] <= 1:
         return True
     return bool((cells[:1, :, 1:, 1:] == cells[:1, :, :-1, :-1]).all())
 
 
 def _four_axes(tensor: Tensor, n_queries: int, n_keys: int) -> Tensor:
-    """The tensor with four axes, keys beyond the last one cut off as the library does."""
+    """The tensor with four axes, without keys beyond the last one, as in the library."""
     if tensor.ndim > 4:
         raise _wrong_size(tensor, n_queries, n_keys)
     tensor = tensor.reshape((1,) * (4 - tensor.ndim) + tuple(tensor.shape))
@@ -493,10 +501,10 @@ class Watcher(Protocol):
 
     @property
     def probe(self) -> Probe | None:
-        """The probe that `attend` gets."""
+        """The probe for `attend`."""
 
     def site(self, module: nn.Module, call: Call) -> SiteKey | None:
-        """The site of this call; None when it is not to be probed."""
+        """The site of this call; None if it is not to be probed."""
 
 
 _WATCHER: ContextVar[Watcher | None] = ContextVar("attnscope_watcher", default=None)
@@ -514,7 +522,7 @@ def watching(watcher: Watcher) -> Iterator[None]:
 
 @cache
 def register() -> None:
-    """Make our attention function and our mask function known to the library, under one name."""
+    """Register our attention function and our mask function with the library, under one name."""
     modeling = importlib.import_module("transformers.modeling_utils")
     masking = importlib.import_module("transformers.masking_utils")
     modeling.AttentionInterface.register(NAME, attend_module)
@@ -532,7 +540,7 @@ def attend_module(
     is_causal: bool | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """One attention call of a model, as the library's attention interface wants it."""
+    """One attention call of a model, as the library's attention interface requires."""
     name = type(module).__name__
     _check_shapes(name, query, key, value)
     _check_others(name, others)
@@ -631,7 +639,7 @@ def _check_others(name: str, others: Mapping[str, Any]) -> None:
 
 
 def _check_window(name: str, window: int | None, n_keys: int) -> None:
-    """Without a mask the library would leave a window out that the module asks for."""
+    """Without a mask the library would omit a window that the module requests."""
     if window is not None and window > 0 and n_keys > window:
         raise _refusal(name, f"sliding_window={window} without a mask")
 

@@ -1,5 +1,5 @@
-"""The optional libraries, imported when a model of theirs is opened, kept quiet and off the network. Finding
-a model on this machine, and downloading one when its name was given for that.
+"""The optional libraries, imported when one of their models is opened, silent and offline. Finding a model on
+this machine, and downloading one if its name was given for that.
 
 hf:owner/name        a download, the only thing in AttnScope that reads the network
 owner/name or name   the snapshot in the local cache (models--owner--name/snapshots/<commit>)
@@ -40,7 +40,7 @@ _JOIN_S = 5.0
 
 
 def import_transformers() -> Any:
-    """The module `transformers`, silent and without network; raises LoadError when it is not usable."""
+    """The module `transformers`, silent and offline; raises LoadError if it is not usable."""
     import_hub()
     try:
         library = importlib.import_module("transformers")
@@ -61,7 +61,8 @@ def import_transformers() -> Any:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Keep the garbage collector from walking what the first import of transformers makes, inside or later.
+    """Keep the garbage collector from scanning the objects of the first import of transformers, inside or
+    later.
 
     That is more than half a million objects, which stay: with the collector on, it holds the interpreter, and
     with it the window, four times for 20 to 100 ms meanwhile and again at every full collection. Later on
@@ -76,7 +77,7 @@ def collector_paused() -> Iterator[None]:
 
 @contextmanager
 def library_faults(happened: str, *, kind: str, action: str) -> Iterator[None]:
-    """Turn whatever the library raises inside into one LoadError, and its warnings into silence.
+    """Turn any error of the library inside into one LoadError, and silence its warnings.
 
     Its own classes raise nearly every kind of exception for a configuration they cannot use.
     """
@@ -96,7 +97,7 @@ def library_faults(happened: str, *, kind: str, action: str) -> Iterator[None]:
 
 @contextmanager
 def joined_threads() -> Iterator[None]:
-    """Wait for the threads that the library's loading starts and leaves to end by themselves."""
+    """Wait for threads that the library's loading starts and leaves running."""
     before = set(threading.enumerate())
     try:
         yield
@@ -116,14 +117,14 @@ _PAUSE_S = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundFolder:
-    """The folder of a foreign model, and what people call it ('' for the folder's own name)."""
+    """The folder of a foreign model, and its display name ('' for the folder's own name)."""
 
     folder: Path
     name: str = ""
 
 
 def find_huggingface(source: str | Path) -> FoundFolder | None:
-    """The Hugging Face model that `source` means; None when it means something else.
+    """The Hugging Face model that `source` refers to; None if it refers to something else.
 
     Raises LoadError when a download that was asked for fails.
     """
@@ -143,7 +144,7 @@ def find_huggingface(source: str | Path) -> FoundFolder | None:
 
 
 def is_huggingface_folder(folder: Path) -> bool:
-    """Whether the folder's config.json is one of this family: it names a model type or architectures."""
+    """Whether the folder's config.json is in this format: it names a model type or architectures."""
     path = folder / CONFIG
     if not path.is_file():
         return False
@@ -172,7 +173,7 @@ def download(name: str) -> Path:
 
 
 def _pause(seconds: float) -> None:
-    """Wait, unless nobody waits for the model any more."""
+    """Wait, unless the model is no longer wanted."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         stop_if_unwanted()
@@ -180,7 +181,7 @@ def _pause(seconds: float) -> None:
 
 
 def storage_root(folder: Path) -> Path:
-    """The folder that the files of a model must lie in once links are followed.
+    """The folder that must contain the files of a model once links are resolved.
 
     A snapshot of the local cache holds links into the `blobs` beside it; elsewhere it is the folder itself.
     """
@@ -191,7 +192,7 @@ def storage_root(folder: Path) -> Path:
 
 
 def contained_file(folder: Path, name: str) -> Path:
-    """The path of a file named by a model's own files; raises LoadError when it leads outside its folder."""
+    """The path of a file named by a model's own files; raises LoadError if it is outside its folder."""
     path = folder / name
     is_plain = bool(name) and Path(name).name == name and "\0" not in name and "\\" not in name
     if is_plain:

@@ -1,4 +1,4 @@
-"""A model of the library as a network: what stands behind `Model` for every Hugging Face architecture.
+"""A library model as a network: the implementation of `Model` for every Hugging Face architecture.
 
 Writing with a model of the library and its own cache of keys and values.
 
@@ -52,7 +52,7 @@ Watch = Callable[[int], AbstractContextManager[None]]
 
 
 class CachedReading:
-    """Texts that are read on, all equally long; keeps what the model computed of them."""
+    """Texts that are read further, all equally long, with the model's cached results."""
 
     def __init__(self, model: Any, watch: Watch = lambda _: nullcontext()) -> None:
         self._model, self._watch = model, watch
@@ -63,16 +63,16 @@ class CachedReading:
         self.n_read = self._n_texts = 0
 
     def read_source(self, ids: Sequence[int]) -> None:
-        """Read what an encoder reads, once for all that is written."""
+        """Read an encoder's source, once for the whole output."""
 
     def take_back(self, n_tokens: int) -> None:
-        """Forget the last `n_tokens` of every text."""
+        """Drop the last `n_tokens` of every text."""
         if n_tokens > 0:
             self._cache.crop(-n_tokens)
             self.n_read -= n_tokens
 
     def select(self, rows: Sequence[int]) -> None:
-        """Text i from now on is what text `rows[i]` was."""
+        """Make text i a copy of text `rows[i]`."""
         if list(rows) == list(range(self._n_texts)):
             return
         self._n_texts = len(rows)
@@ -83,7 +83,9 @@ class CachedReading:
         self._cache.reorder_cache(chosen)
 
     def read(self, ids: Sequence[Sequence[int]], n_last: int = 1) -> Tensor:
-        """Read on; the logits after each of the last `n_last` tokens: [n_texts, n_last, vocab_size]."""
+        """Read further tokens; gives the logits after each of the last `n_last`: [n_texts, n_last,
+        vocab_size].
+        """
         device = self._model.device
         tokens = torch.tensor([list(row) for row in ids], dtype=torch.int64, device=device)
         arguments = {self._cache_name: self._cache, "use_cache": True, **self._arguments(tokens)}
@@ -103,7 +105,7 @@ class CachedReading:
 
 
 class DoubleReading(CachedReading):
-    """Targets of one source that are read on.
+    """Targets of one source that are read further.
 
     `encoder_arguments` gives what the encoder is called with for the ids of a source.
     """
@@ -144,7 +146,7 @@ class DoubleReading(CachedReading):
 
 @cache
 def _layer_with_room() -> Any:
-    """The library's growing layer of a cache, which copies all keys at each token, with room for more.
+    """The library's growing cache layer, which copies all keys at each token, with spare room.
 
     Appending copies the new ones only, as `nn.cache` does. What it gives is a view of its room, and what
     stands there is never written again: after a change of places or a guess taken back it moves.
@@ -185,13 +187,13 @@ class HuggingFaceWriter:
         return self._reading.read([prefix])[:, 0]
 
     def step(self, ids: Sequence[int], parents: Sequence[int]) -> Tensor:
-        """Text i from now on is text `parents[i]` with `ids[i]` after it: [n_texts, vocab_size]."""
+        """Make text i a copy of text `parents[i]` followed by `ids[i]`: [n_texts, vocab_size]."""
         self._reading.select(parents)
         return self._reading.read([[id] for id in ids])[:, 0]
 
 
 class GuessReader:
-    """The most probable next tokens of one text that grows, with guesses taken back when they were wrong."""
+    """The most probable next tokens of one growing text, with wrong guesses taken back."""
 
     def __init__(self, reading: CachedReading) -> None:
         self._reading = reading
@@ -212,7 +214,7 @@ class GuessReader:
 
 
 def can_cache(model: Any, ids: Sequence[int], source: Mapping[str, Tensor] | None) -> bool:
-    """Whether reading on, and taking back, give the logits of reading at once; tried on a few tokens.
+    """Whether reading further, and taking back, give the logits of a single reading; tried on a few tokens.
 
     `source` is what the encoder of an encoder–decoder is called with.
     """
@@ -239,7 +241,7 @@ def can_cache(model: Any, ids: Sequence[int], source: Mapping[str, Tensor] | Non
 
 
 def takes_argument(model: Any, name: str) -> bool:
-    """Whether the model's forward names an argument."""
+    """Whether the model's forward has this argument."""
     code = type(model).forward
     code = getattr(code, "__wrapped__", code)
     return name in inspect.signature(code).parameters
@@ -272,7 +274,7 @@ class Abilities:
 
 
 class HuggingFaceNetwork:
-    """A model of the library with its own tokenizer; always in evaluation mode."""
+    """A library model with its own tokenizer; always in evaluation mode."""
 
     is_training = False
 
@@ -320,7 +322,7 @@ class HuggingFaceNetwork:
 
     @cached_property
     def has_cache(self) -> bool:
-        """Whether the model reads on where it ended."""
+        """Whether the model can continue reading from a cache."""
         return self.abilities.try_cache is not None and self.abilities.try_cache()
 
     # -- in ---------------------------------------------------------------------------------------
@@ -338,7 +340,7 @@ class HuggingFaceNetwork:
         return self._reader.picture(text)
 
     def own_target(self, inputs: Inputs, written: Sequence[int]) -> Inputs:
-        """The same inputs with what the model wrote; one that does not write reads its source again."""
+        """The same inputs with the generated text; a model that does not generate reads its source again."""
         return self._reader.own_target(inputs, written)
 
     def arguments(self, inputs: Inputs, n_copies: int = 1) -> dict[str, Any]:
@@ -369,7 +371,8 @@ class HuggingFaceNetwork:
         return WholePass(output.logits)
 
     def say_all(self, case: Inputs | torch.Tensor, probe: Probe | None = None) -> torch.Tensor:
-        """All that the module says of an input, or of the pixels [1, channels, height, width] of a picture.
+        """The module's whole output for an input, or for the pixels [1, channels, height, width] of a
+        picture.
 
         Its logits, or its last stream where it has no head; float32.
         """
@@ -382,12 +385,12 @@ class HuggingFaceNetwork:
             return said(self.module(**arguments))
 
     def threads(self, n_tokens: int) -> AbstractContextManager[None]:
-        """As many threads as pay for a pass over so many tokens, of all texts together."""
+        """Number of threads that pay for a pass over so many tokens, of all texts together."""
         return threads_for(layer_products(self._layer_weights, n_tokens))
 
     @cached_property
     def _layer_weights(self) -> float:
-        """The weights in matrices, a layer, its embeddings left out."""
+        """Matrix weights of a layer, without embeddings."""
         n_weights: int = sum(
             parameter.numel()
             for part in self.module.modules()
@@ -504,5 +507,5 @@ class HuggingFaceNetwork:
 
 
 def _has_edits(probe: Probe | None, sites: Iterable[Site]) -> bool:
-    """Edits name places of a whole map, so they need whole passes."""
+    """Edits refer to positions of a whole map, so they need whole passes."""
     return probe is not None and any(probe.edits(site.key) is not None for site in sites)

@@ -1,4 +1,4 @@
-"""Opening a model of the library: every check first, then the weights, then proofs on a tiny text.
+"""Opening a library model: every check first, then the weights, then checks on a tiny text.
 
 Nothing of a model's folder is ever run, nothing is read from the network, and every fault is one LoadError.
 
@@ -78,7 +78,7 @@ _INDEX_BYTES = 64_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """Every tensor by name, and what waits for the SHA-256 of the file (of several: of theirs in order)."""
+    """Every tensor by name, and the pending SHA-256 of the file (of several: of theirs in order)."""
 
     tensors: Mapping[str, Tensor]
     sha256: Callable[[], str]
@@ -86,7 +86,7 @@ class Weights:
 
 
 def weight_paths(folder: Path) -> list[Path]:
-    """The files that hold the weights, in order; raises LoadError naming what is missing or not safe."""
+    """The weight files, in order; raises LoadError naming what is missing or unsafe."""
     single, index = folder / WEIGHTS, folder / INDEX
     if single.exists() or single.is_symlink():
         paths = [contained_file(folder, WEIGHTS)]
@@ -132,7 +132,7 @@ def read_weights(folder: Path, paths: list[Path]) -> Weights:
 
 @contextmanager
 def reading_weights(folder: Path, paths: list[Path]) -> Iterator[Callable[[], Weights]]:
-    """Copy the weights into memory on a thread of its own, while the block does what needs none of them.
+    """Copy the weights into memory on a separate thread during the block, which needs none of them.
 
     The block gets them, or their LoadError, where it asks. If it ends before, the reading is given up.
     """
@@ -159,7 +159,7 @@ def _read_index(folder: Path) -> dict[str, str]:
 
 
 def _shard_names(index: Mapping[str, str], path: Path) -> list[str]:
-    """The files of an index in order, with those that only their numbering gives away."""
+    """The files of an index in order, with those implied only by their numbering."""
     names = sorted(set(index.values()))
     if len(names) > _MAX_SHARDS:
         raise _damaged(path.parent, f"{INDEX} names {len(names)} files")
@@ -233,7 +233,7 @@ class ModelOnPaper:
 
 
 def plan_model(library: Any, checked: CheckedConfig, task: ModelTask, where: Path) -> ModelOnPaper:
-    """Build the model of a configuration without memory; raises LoadError when that is impossible."""
+    """Build a configuration's model without memory; raises LoadError if that is impossible."""
     name = checked.model_type
     with (
         library_faults(f"The configuration of {where} cannot be used", kind="config", action=_ACTION),
@@ -263,7 +263,7 @@ def plan_model(library: Any, checked: CheckedConfig, task: ModelTask, where: Pat
 
 @contextmanager
 def _refusing_overflow(where: Path) -> Iterator[None]:
-    """Even on paper a tensor has fewer than 2^63 bytes."""
+    """Turn an overflow into a LoadError: even on paper a tensor has fewer than 2^63 bytes."""
     try:
         yield
     except RuntimeError as error:
@@ -278,7 +278,7 @@ def _refusing_overflow(where: Path) -> Iterator[None]:
 
 
 def refuse_beyond_memory(plan: ModelOnPaper, where: Path, n_free: int) -> None:
-    """Raise LoadError when the model's weights in float32 do not fit `n_free` bytes of memory."""
+    """Raise LoadError if the model's weights in float32 do not fit into `n_free` bytes of memory."""
     n_bytes = 4 * plan.n_parameters
     if n_bytes > n_free:
         raise LoadError(
@@ -290,7 +290,7 @@ def refuse_beyond_memory(plan: ModelOnPaper, where: Path, n_free: int) -> None:
 
 
 def fill_model(plan: ModelOnPaper, tensors: Mapping[str, Tensor], where: Path) -> tuple[Any, str]:
-    """The model in float32 on the CPU in evaluation mode, and a note on what is odd about its weights.
+    """The model in float32 on the CPU in evaluation mode, and a note on anything unusual about its weights.
 
     Raises LoadError with a table when the tensors are not those of the configuration.
     """
@@ -323,7 +323,7 @@ def _n_embedded(empty: Any) -> int | None:
 
 
 def _check_embedding(plan: ModelOnPaper, tensors: Mapping[str, Tensor], where: Path) -> None:
-    """A vocabulary of another size is the commonest misfit, and worth a sentence of its own."""
+    """A vocabulary of another size is the commonest mismatch, and has its own message."""
     for name, shape in plan.shapes.items():
         found = next((t for key in _spellings(name) if (t := tensors.get(key)) is not None), None)
         if len(shape) != 2 or found is None or found.ndim != 2 or shape[0] != plan.n_embedded:
@@ -363,7 +363,7 @@ def _check_types(expected: Iterable[str], tensors: Mapping[str, Tensor], where: 
 
 
 def _spellings(name: str) -> tuple[str, ...]:
-    """A parameter's name with and without the name of the model inside the model with a head."""
+    """A parameter's name with and without the name of the inner model."""
     return (name, name.split(".", 1)[-1])
 
 
@@ -394,7 +394,7 @@ def _unused_note(report: Mapping[str, Any]) -> str:
 
 
 class _LengthProbe(QuietProbe):
-    """Notes how many queries each site has for one input, and whether it is one input."""
+    """Notes the number of queries of each site for one input, and whether it is one input."""
 
     def __init__(self) -> None:
         self._sizes: set[tuple[int, int]] = set()
@@ -403,12 +403,12 @@ class _LengthProbe(QuietProbe):
         return True
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
-        """Take the sizes and keep nothing."""
+        """Record the sizes only."""
         if site[0] == "encoder":
             self._sizes.add((call.q.shape[0], call.q.shape[2]))
 
     def only_length(self, name: str) -> int:
-        """The number of tokens; raises LoadError where sites see only parts of the input."""
+        """The number of tokens; raises LoadError if sites see only parts of the input."""
         if len(self._sizes) == 1 and next(iter(self._sizes))[0] == 1:
             return next(iter(self._sizes))[1]
         sizes = ", ".join(f"{n} × {length}" for n, length in sorted(self._sizes)) or "none"
@@ -454,7 +454,7 @@ class _Opened:
 
 
 def open_network(folder: Path, device: torch.device, *, name: str = "") -> HuggingFaceNetwork:
-    """The network in a folder of the library's format; `name` is what people call it.
+    """The network in a folder of the library's format; `name` is its display name.
 
     Raises LoadError, whatever is wrong with the folder.
     """
@@ -501,7 +501,7 @@ def open_network(folder: Path, device: torch.device, *, name: str = "") -> Huggi
 def _build_network(
     opened: _Opened, attached: Attached, vocabulary: HuggingFaceVocabulary | None, library: Any
 ) -> HuggingFaceNetwork:
-    """The network of an entered model, tried with a word unless it reads a file."""
+    """The network of an attached model, tried with a word unless it reads a file."""
     reader: Reader
     if vocabulary is None:
         reader = _picture_reader(opened, attached)
@@ -549,7 +549,7 @@ def _text_reader(opened: _Opened, vocabulary: HuggingFaceVocabulary) -> TextRead
 
 
 def _has_segments(model: Any, vocabulary: HuggingFaceVocabulary) -> bool:
-    """Whether the model knows the segments that its tokenizer numbers: RoBERTa has one for every text."""
+    """Whether the model uses its tokenizer's segment ids: RoBERTa has only one segment."""
     n_segments = getattr(model.config, "type_vocab_size", None)
     is_known = n_segments is None or vocabulary.template.second_segment < n_segments
     return is_known and takes_argument(model, "token_type_ids")

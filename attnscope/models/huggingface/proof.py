@@ -1,4 +1,5 @@
-"""The proof that entering a model changed nothing: a tiny text through its own attention and through ours.
+"""The check that attaching to a model changed nothing: a tiny text through its own attention and through
+ours.
 
 The text is as short as can be, its second copy padded at the end, source and target of different
 lengths so that cross attention shows by its shape. What padding says is not compared.
@@ -63,7 +64,7 @@ def example_of(model: Any) -> dict[str, Any]:
 
 
 def run_example(model: Any, example: Example, **more: Any) -> Any:
-    """The model's whole output on an example, in evaluation mode; raises UserError when it cannot run."""
+    """The model's whole output on an example, in evaluation mode; raises UserError if it cannot run."""
     with in_evaluation_mode(model), torch.no_grad():
         try:
             return model(**example, **more)
@@ -77,7 +78,7 @@ def run_example(model: Any, example: Example, **more: Any) -> Any:
 
 
 def numbers_of(output: Any, example: Example) -> Outputs:
-    """Every tensor of numbers directly in an output, by name, without what stands on padding."""
+    """Every numeric tensor directly in an output, by name, without positions of padding."""
     named = output.items() if isinstance(output, Mapping) else enumerate(output)
     found = {}
     valid = example.get("attention_mask")
@@ -119,7 +120,7 @@ def check_equal(model: Any, own: Outputs, ours: Outputs, *, attention: str = "At
 
 @contextmanager
 def in_evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode; every module is set back to its own mode afterwards."""
+    """Put the model in evaluation mode in the block; every module's own mode is restored afterwards."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:

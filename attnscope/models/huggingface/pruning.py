@@ -1,4 +1,4 @@
-"""Removing heads from the libraries' own models (`attnscope/models/families` says from which).
+"""Removes heads from library models (`attnscope/models/families` lists the supported ones).
 
 Two shapes, since the library makes one size of head from the width and the number of heads:
 
@@ -55,7 +55,7 @@ from attnscope.records.sites import Gates, HeadRef, Site, SiteKey, check_heads
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SitePlan:
-    """One site: the heads that stay, by their present numbers, and what each is multiplied by."""
+    """One site: the remaining heads, by their present numbers, and the factor of each."""
 
     site: Site
     kept: tuple[int, ...]
@@ -67,7 +67,7 @@ class SitePlan:
 
     @property
     def folded(self) -> tuple[tuple[HeadRef, float], ...]:
-        """The heads that stay with a gate other than 1."""
+        """The remaining heads with a gate other than 1."""
         pairs = zip(self.kept, self.scales, strict=True)
         return tuple((self.site.heads[head], scale) for head, scale in pairs if scale != 1.0)
 
@@ -80,7 +80,7 @@ class RemovalPlan:
 
     @property
     def kept(self) -> dict[SiteKey, tuple[int, ...]]:
-        """The heads that stay at each site."""
+        """The remaining heads of each site."""
         return {site.site.key: site.kept for site in self.sites}
 
     def at(self, key: SiteKey) -> SitePlan | None:
@@ -98,7 +98,7 @@ class RemovalPlan:
 
 
 def build_plan(sites: Sequence[Site], gates: Gates) -> RemovalPlan:
-    """Heads at 0 go, others stay; raises UserError for a head the model does not have."""
+    """Heads at 0 go, others stay; raises UserError for an unknown head."""
     values = dict(gates.values)
     check_heads(values, sites)
     plans = []
@@ -110,7 +110,7 @@ def build_plan(sites: Sequence[Site], gates: Gates) -> RemovalPlan:
 
 
 def require_removal(plan: RemovalPlan) -> None:
-    """Raise UserError when no head is off."""
+    """Raise UserError if no head is off."""
     if not plan.removed:
         raise UserError(
             "No head is off.",
@@ -124,7 +124,7 @@ def require_removal(plan: RemovalPlan) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """A smaller network, not yet proved; `write` fills an empty folder with it, and may be called late."""
+    """A smaller network, not yet checked; `write` fills an empty folder with it, and may be called late."""
 
     network: Network
     sites: tuple[SiteHeads, ...]
@@ -136,7 +136,7 @@ class Removal:
 
 
 def weights_file_bytes(folder: Path) -> int | None:
-    """The bytes of the weights in a folder; None when there are none."""
+    """The bytes of the weights in a folder; None if there are none."""
     try:
         sizes = [file.stat().st_size for file in folder.glob("*.safetensors")]
     except OSError:
@@ -145,13 +145,13 @@ def weights_file_bytes(folder: Path) -> int | None:
 
 
 def removal_name(name: str, sites: tuple[SiteHeads, ...]) -> str:
-    """A model's name with how many heads of how many it has now."""
+    """A model's name with its number of heads, now and before."""
     n_left, n_before = sum(site.n_left for site in sites), sum(site.n_before for site in sites)
     return f"{name[:60]}, {n_left} of {n_before} heads"
 
 
 def removed_heads_card(sites: tuple[SiteHeads, ...], *, made_from: str) -> str:
-    """The part of a model's card that says which head was which, in Markdown."""
+    """The part of a model's card that maps old heads to new ones, in Markdown."""
     lines = ["", "## Removed heads", "", f"Made from {made_from}. Heads are renumbered at each site:", ""]
     for site in sites:
         if list(site.heads) == list(range(site.n_before)):
@@ -186,7 +186,7 @@ class Case:
 
 
 def family_of(model: nn.Module) -> PrunableFamily:
-    """The family of a library's model; raises UserError for one whose heads cannot be removed."""
+    """The family of a library model; raises UserError if its heads cannot be removed."""
     config: Any = getattr(model, "config", None)
     name = str(getattr(config, "model_type", type(model).__name__))
     has_memory = bool(getattr(config, "add_cross_attention", False))
@@ -210,7 +210,7 @@ def foreign_sites(model: nn.Module) -> tuple[ForeignSite, ...]:
 
 
 def is_small(config: Mapping[str, Any]) -> bool:
-    """Whether a configuration, as config.json holds it, is of a model that only AttnScope can open."""
+    """Whether a configuration, as in config.json, is of a model that only AttnScope can open."""
     described, family = config.get(HEADS_KEY), family_named(str(config.get("model_type")))
     if not isinstance(described, Mapping) or not isinstance(family, FreeHeads):
         return False
@@ -236,7 +236,7 @@ def opens_in(model: Any) -> str:
 def prune_pretrained(
     model: nn.Module, gates: Gates, *, shape: PruneShape
 ) -> tuple[Any, tuple[SiteHeads, ...]]:
-    """A copy without the heads whose gate is 0, other gates multiplied in; and which heads each site has.
+    """A copy without the heads whose gate is 0, other gates folded in; and the heads of each site.
 
     `model` is left alone. Raises UserError for a family that is not supported and for unknown heads.
     """
@@ -267,7 +267,7 @@ def plan_slots(model: Any, plan: RemovalPlan, shape: PruneShape) -> dict[SiteKey
 
 @contextmanager
 def gated(model: nn.Module, gates: Gates) -> Iterator[None]:
-    """Heads of `model` multiplied by `gates` where the output projection reads them; then as before.
+    """Multiply heads of `model` by `gates` before the output projection in the block; then restore it.
 
     It knows nothing of how heads are removed, so that the two can prove each other.
     """
@@ -303,7 +303,7 @@ def model_size(model: nn.Module, file_bytes: int | None = None) -> ModelSize:
 
 
 def _named_heads(model: Any) -> dict[SiteKey, tuple[Slot, ...]]:
-    """The first numbers of the heads of a model that may have lost some before."""
+    """The original numbers of a model's heads, which may have lost some before."""
     described = getattr(model.config, HEADS_KEY, None)
     named: dict[SiteKey, tuple[Slot, ...]] = {}
     for site in foreign_sites(model):
@@ -321,7 +321,7 @@ def _site_heads(site: ForeignSite, slots: SiteSlots, old: tuple[Slot, ...]) -> S
 
 
 def fit_small(model: nn.Module, config: Mapping[str, Any], where: str) -> bool:
-    """Give a model just made the sizes that config.json names; whatever weights it had are lost.
+    """Resize a new model as config.json says; its weights are lost.
 
     `config` is the content of config.json and `where` names it in errors. Returns whether anything had to
     be done; works on the meta device too. Raises LoadError for sizes that cannot be.
@@ -345,7 +345,7 @@ def fit_small(model: nn.Module, config: Mapping[str, Any], where: str) -> bool:
 
 
 def fitted_class(model_class: type[Any], config: Mapping[str, Any], where: str) -> type[Any]:
-    """The library's class for the model of a folder, or one like it whose models get the folder's sizes."""
+    """The library's class for the model of a folder, or a variant whose models get the folder's sizes."""
     if not is_small(config):
         return model_class
 
@@ -416,7 +416,7 @@ def _card(network: Network, sites: tuple[SiteHeads, ...]) -> str:
 
 
 def _stored_dtype(source: Path) -> str | None:
-    """The 16-bit type in which the model is kept on disk; None when it has 32 bits, or nobody knows."""
+    """The 16-bit type in which the model is stored on disk; None if it has 32 bits, or is unknown."""
     try:
         values = as_object(read_json(source / "config.json", has_infinity=True), what="its configuration")
     except LoadError:
@@ -426,7 +426,7 @@ def _stored_dtype(source: Path) -> str | None:
 
 
 def _exactly_as(model: Any, dtype: str | None) -> dict[str, Tensor] | None:
-    """The weights in 16 bits if not one number changes by it, else None."""
+    """The weights in 16 bits if that is exact for every number, else None."""
     if dtype is None:
         return None
     wide = model.state_dict()

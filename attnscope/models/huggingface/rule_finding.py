@@ -1,4 +1,4 @@
-"""From a mask given cell by cell to the shortest rule that says the same.
+"""Converts a mask given cell by cell to the shortest equivalent rule.
 
     symbol   meaning                                          shape
     cells    True where the query sees the key                [batch or 1, n_heads or 1, rows, n_keys]
@@ -28,7 +28,7 @@ DENSE_CELLS = 2**24
 
 
 def find_rule(cells: Cells, n_queries: int, n_keys: int, *, has_padding: bool) -> MaskRule:
-    """The rule of a mask of which any rows can be asked for; raises UserError when none is short enough.
+    """The rule of a mask of which any rows can be requested; raises UserError if none is short enough.
 
     With `has_padding` the keys that no query of a text sees count as padding.
     """
@@ -85,7 +85,7 @@ class _Facts:
         self.seen_keys = torch.stack(seen).any(dim=0)  # [B, T]
 
     def candidates(self, key_valid: Tensor | None) -> Iterator[MaskRule]:
-        """Rules with at most a padding, causality and a window that could fit."""
+        """Rules with at most a padding, causality and a window that might fit."""
         if not self._heads_agree:
             return
         sees = self.last >= 0
@@ -104,7 +104,7 @@ class _Facts:
             yield MaskRule(key_valid=key_valid, window=(back, ahead))
 
     def is_gapless(self, key_valid: Tensor | None) -> bool:
-        """Whether each query sees every key (but padding) between its first and its last."""
+        """Whether each query sees every key (except padding) between its first and its last."""
         if not self._heads_agree:
             return False
         if key_valid is None:

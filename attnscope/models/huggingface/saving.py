@@ -1,4 +1,4 @@
-"""A model of ours written in the format of transformers, where an architecture of that library can be it.
+"""Saving our models in the format of transformers, if one of its architectures is equivalent.
 
 Which those are, and how the library configures them, the families say (`AdoptableFamily.library_keys`).
 Taking a model over is run backwards: it is given numbered places instead of weights, and tells from which
@@ -38,7 +38,7 @@ class LibraryFolder(NamedTuple):
 def write_library_folder(
     folder: Path, module: OwnModule, tokenizer: Tokenizer, card: str = ""
 ) -> LibraryFolder:
-    """Write a folder that transformers opens by `AutoModelForCausalLM` and `AutoTokenizer`.
+    """Write a folder that transformers can open with `AutoModelForCausalLM` and `AutoTokenizer`.
 
     Raises UserError for a model that no architecture there can be, with what keeps it from that, and
     SaveError where the folder cannot be written, or the library's logits are not ours.
@@ -66,7 +66,7 @@ def write_library_folder(
 
 
 def _family_for(config: ModelConfig) -> AdoptableFamily:
-    """The family that this model can be; raises UserError with what the nearest one has otherwise."""
+    """The family equivalent to this model; raises UserError with the differences from the nearest one."""
     lacking = {}
     for family in FAMILIES.values():
         if isinstance(family, AdoptableFamily) and (keys := family.library_keys(config)):
@@ -99,12 +99,12 @@ def _otherwise(family: AdoptableFamily, keys: dict[str, Any], config: ModelConfi
 
 
 def _in_words(value: object) -> str:
-    """A value of a recipe; None is where nothing is said."""
+    """A value of a recipe in words; None if nothing is set."""
     return "unset" if value is None else value if isinstance(value, str) else value_words(value)
 
 
 def _fill(model: Any, family: AdoptableFamily, module: OwnModule) -> None:
-    """Put our weights into the library's model."""
+    """Copy our weights into the library's model."""
     parameters = dict(model.named_parameters())
     sizes = [parameter.numel() for parameter in parameters.values()]
     numbered = torch.split(torch.arange(sum(sizes)), sizes)
@@ -135,7 +135,7 @@ def _difference(model: Any, module: OwnModule) -> float:
 
 
 def _tell_tokens(folder: Path, tokenizer: Tokenizer, max_tokens: int) -> None:
-    """Say which tokens are special, and that a text begins with one, as we do it."""
+    """Set the special tokens, and that a text begins with one, as in our models."""
     spelled = {
         f"{theirs}_token": tokenizer.token(getattr(tokenizer, f"{ours}_id")).piece
         for ours, theirs in _ROLES.items()

@@ -1,4 +1,4 @@
-"""The way into a model of the library: `attach` finds its sites and proves that entering changed nothing.
+"""Attaching to a library model: `attach` finds its sites and checks that it changed nothing.
 
 Sites are found by watching a tiny text go through: a call whose queries and keys differ in number is
 cross attention, one that never looks ahead belongs to a decoder, any other to an encoder. Its layer is the
@@ -58,18 +58,18 @@ class AttentionSwitch:
             )
 
     def set(self, name: str) -> None:
-        """Let every part use the attention of this name."""
+        """Make every part use the attention of this name."""
         for config, _ in self._own:
             setattr(config, _FIELD, name)
 
     def restore(self) -> None:
-        """Let every part use what it used at first."""
+        """Make every part use its original attention."""
         for config, own in self._own:
             setattr(config, _FIELD, own)
 
     @contextmanager
     def at_reference(self) -> Iterator[None]:
-        """The model's own attention; where that needs a special device, the library's usual one.
+        """Use the model's own attention; if that needs a special device, the library's usual one.
 
         Fused attention of older versions leaves soft-caps out without a word: there the plain one is right.
         """
@@ -84,7 +84,7 @@ class AttentionSwitch:
 
 
 def _configs(model: Any) -> list[Any]:
-    """Every configuration that a module of the model holds, and their parts, each once."""
+    """Every configuration held by a module of the model, with their parts, each once."""
     waiting = [module.config for module in model.modules() if hasattr(module, "config")]
     found: dict[int, Any] = {}
     while waiting:
@@ -116,7 +116,7 @@ Maps = dict[SiteKey, Tensor]
 def attach_eager(
     model: Any, example: Example, own: dict[str, Tensor], switch: AttentionSwitch, reason: str
 ) -> "EagerModel":
-    """Enter a model through the weights that it gives out itself; raises UserError when they are no maps."""
+    """Attach to a model through the weights that it returns itself; raises UserError if they are not maps."""
     name = type(model).__name__
     family = _family_of(model)
     seen: Seen = []
@@ -140,7 +140,7 @@ def attach_eager(
 
 
 def check_layout(model: Any) -> None:
-    """Raise UserError for an architecture whose weights are no map of tokens on tokens."""
+    """Raise UserError for an architecture whose weights are not a map from tokens to tokens."""
     layout = _family_of(model).not_a_map
     if layout:
         raise _refusal(type(model).__name__, layout)
@@ -175,7 +175,7 @@ class EagerModel:
 
     @contextmanager
     def probing(self, probe: Probe, *, is_one_pass: bool = False) -> Iterator[None]:
-        """Show the weights of each pass to `probe`; raises UserError when it gates or edits a head.
+        """Show the weights of each pass to `probe`; raises UserError if it gates or edits a head.
 
         `is_one_pass` changes nothing: weights come back through hooks in any case.
         """
@@ -276,7 +276,7 @@ def _record_map(probe: Probe, key: SiteKey, weights: Tensor, *, is_training: boo
 
 
 def _rule_of(weights: Tensor) -> MaskRule:
-    """The rule of the cells that no head gives weight to, where they follow one; else every cell counts.
+    """The rule of the cells without weight in any head, if they follow one; else every cell counts.
 
     A weight can be 0 by itself; cells without order are therefore no mask, but rows without any weight are.
     """
@@ -289,7 +289,7 @@ def _rule_of(weights: Tensor) -> MaskRule:
 
 
 def _maps_of(output: Any, sites: tuple[Site, ...] | None) -> Maps:
-    """The weights of every layer in an output; stacks as they were found before, where they were."""
+    """The weights of every layer in an output, in their known stacks if they were found before."""
     if not isinstance(output, Mapping):
         return {}
     known = {site.layer: site.stack for site in sites or () if site.stack != "cross"}
@@ -352,7 +352,7 @@ class _SeenCall:
 
 
 class _Scout:
-    """Takes down every call of a pass and probes none."""
+    """Records every call of a pass and probes none."""
 
     probe: Probe | None = None
 
@@ -422,7 +422,7 @@ class SitePass:
             self._n_calls.pop(module, None)
 
     def site(self, module: nn.Module, call: Call) -> SiteKey:
-        """The site of this call; raises UserError for one that was not seen when the model was entered."""
+        """The site of this call; raises UserError for one not seen when the model was attached."""
         keys = self._map.of_module.get(module, ())
         count = self._n_calls[module]
         if count >= len(keys):
@@ -513,7 +513,7 @@ def _missing_layers(model: Any, calls: list[_SeenCall], names: Mapping[nn.Module
 
 
 class Attached(Protocol):
-    """A model whose attention can be looked at, and changed if it `has_gates`.
+    """A model whose attention can be observed, and changed if it `has_gates`.
 
     `note` is what people must know about the maps, empty if nothing. `difference` is how far the model's
     outputs on a tiny input were from those with its own attention, relative to their largest number.
@@ -533,7 +533,7 @@ class Attached(Protocol):
 
     @property
     def modules(self) -> Mapping[nn.Module, tuple[SiteKey, ...]]:
-        """The sites of each module's calls in one pass; empty where modules are not known."""
+        """The sites of each module's calls in one pass; empty if modules are unknown."""
 
     @property
     def difference(self) -> float:
@@ -546,11 +546,11 @@ class Attached(Protocol):
         """
 
     def detach(self) -> None:
-        """Give the model its own attention back."""
+        """Restore the model's own attention."""
 
 
 def attach(model: Any) -> Attached:
-    """Enter a model of the transformers library; raises UserError, by name, when it cannot be honoured.
+    """Attach to a model of the transformers library; raises UserError if that is not possible exactly.
 
     The model's weights and mode stay as they are.
     """

@@ -1,4 +1,4 @@
-"""A foreign model's own tokenizer, read as ours are: pieces, places in the text, special tokens.
+"""A foreign model's own tokenizer, read like ours: pieces, positions in the text, special tokens.
 
 tokenizer.json is read by the `tokenizers` library alone. Where there is none, `transformers` builds the
 same kind of tokenizer from the older files (vocab.txt, merges.txt, a sentencepiece model). Which special
@@ -62,7 +62,7 @@ _MASKS = ("<mask>", "[MASK]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """Ids that stand before, between and after texts, and which segment each text belongs to."""
+    """Ids before, between and after texts, and the segment of each text."""
 
     prefix: tuple[int, ...] = ()
     middle: tuple[int, ...] = ()
@@ -91,7 +91,7 @@ class HuggingFaceVocabulary:
         source: LibraryTokenizer | None = None,
         target: LibraryTokenizer | None = None,
     ) -> None:
-        """Wrap a tokenizer; `roles` are ids by role that the model's files name.
+        """Wrap a tokenizer; `roles` are ids by role, from the model's files.
 
         A model of two languages may read its source and its target with a tokenizer each, which give the
         same ids. Raises LoadError when it cannot be used.
@@ -138,7 +138,7 @@ class HuggingFaceVocabulary:
         return self._entries.role("mask")
 
     def id_of(self, entry: str) -> int | None:
-        """The id of an entry as the vocabulary writes it; None when it has none."""
+        """The id of an entry in the vocabulary's notation; None if it has none."""
         id: int | None = self._library.token_to_id(entry)
         return id
 
@@ -172,7 +172,9 @@ class HuggingFaceVocabulary:
         return Encoded(tokens=replace(kept, tokens=whole), segments=(0,) * len(whole))
 
     def encode_pair(self, first: str, second: str, *, max_tokens: int) -> Encoded:
-        """Two texts in one input, as the template joins them; the longer is cut first, as in `tokenizers`."""
+        """Encode two texts in one input, joined by the template; the longer is cut first, as in
+        `tokenizers`.
+        """
         template = self.template
         one, two = self._encode(first), self._encode(second)
         around = len(template.prefix) + len(template.middle) + len(template.pair_suffix)
@@ -211,7 +213,7 @@ class HuggingFaceVocabulary:
         return replace(tokens, tokens=kept, n_dropped=n_dropped, n_unknown=n_unknown)
 
     def _encode(self, text: str, *, is_target: bool = False) -> Tokens:
-        """The tokens of a cleaned text, none cut and nothing around them."""
+        """The tokens of a cleaned text, uncut and without special ones."""
         clean = clean_text(text)
         own, places = self._with_own_mask(clean.text)
         with library_errors(_TEXT_FAILED, action=_TEXT_ACTION):
@@ -236,7 +238,7 @@ class HuggingFaceVocabulary:
         return re.compile("|".join(map(re.escape, others))) if others and self._mask_literal else None
 
     def _with_own_mask(self, text: str) -> tuple[str, "_Places"]:
-        """The text with `<mask>` and `[MASK]` spelled as this vocabulary does, and the way back."""
+        """The text with `<mask>` and `[MASK]` in this vocabulary's spelling, and the map back."""
         places = _Places()
         if self._foreign_masks is None:
             return text, places
@@ -269,7 +271,7 @@ class HuggingFaceVocabulary:
 
 
 class _Places:
-    """From places in a text with other mask spellings back to the text as it was typed."""
+    """Maps positions in a text with other mask spellings back to the typed text."""
 
     def __init__(self) -> None:
         self._changes: list[tuple[int, int, int, int]] = []
@@ -310,7 +312,7 @@ def _middle(found: Any, n_left: int) -> tuple[list[int], list[int], list[int]]:
 
 
 def check_ids(vocabulary: HuggingFaceVocabulary, n_rows: int, where: str) -> None:
-    """Raise LoadError when the tokenizer has ids that the embedding, of `n_rows`, lacks."""
+    """Raise LoadError if the tokenizer has ids beyond the `n_rows` of the embedding."""
     if vocabulary.size <= n_rows:
         return
     raise LoadError(
@@ -330,7 +332,7 @@ _MOST_CHARACTERS = 2**23
 
 
 class ReadTokenizer:
-    """A tokenizer of the library, for as long as somebody holds this; a large one is then emptied.
+    """A library tokenizer, for as long as this is held; a large one is then released.
 
     Nobody changes it: others may read with it.
     """
@@ -354,7 +356,7 @@ class TokenizerShelf:
         self._lock = threading.RLock()
 
     def take(self, content: str, read: Callable[[str], LibraryTokenizer]) -> ReadTokenizer:
-        """The tokenizer of a file's content, which `read` reads unless it is here; its errors pass."""
+        """The tokenizer of a file's content, read by `read` unless cached; its errors pass through."""
         digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest()
         with self._lock:
             taken = self._held.get(digest)
@@ -367,7 +369,7 @@ class TokenizerShelf:
             return taken
 
     def _keep(self, digest: bytes, taken: ReadTokenizer) -> None:
-        """Let it stay as the last one, and as many of those before as there is room for."""
+        """Cache it as the latest, and keep as many earlier ones as there is room for."""
         self._last[digest] = taken
         self._last.move_to_end(digest)
         while sum(kept.n_pieces for kept in self._last.values()) > self._most:
@@ -462,7 +464,7 @@ def _read_pieces(path: Path) -> tuple[dict[str, float], bytes]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
-    """Number and value of each field of a message: whole numbers as int, all others as bytes."""
+    """Number and value of each field of a message: integers as int, all others as bytes."""
     position = 0
     while position < len(data):
         tag, position = _varint(data, position)
@@ -544,7 +546,7 @@ def read_vocabulary(folder: Path, library: Any) -> HuggingFaceVocabulary:
 
 
 def _read_backend(folder: Path, library: Any) -> ReadTokenizer:
-    """The library's tokenizer, shared with the models whose tokenizer.json has the same content.
+    """The library's tokenizer, shared by models whose tokenizer.json has the same content.
 
     It holds the interpreter while it reads a vocabulary, and with it the window: 0.3–0.6 s of processor
     time for 250,000 pieces of a unigram model, 1.1–1.4 s for as many of BPE with 570,000 merges, whichever
@@ -595,12 +597,12 @@ def _read_content(content: str) -> LibraryTokenizer:
 
 
 def _is_text(content: str) -> bool:
-    """Whether it can be looked up: half of a surrogate pair is no token of any vocabulary."""
+    """Whether it can be looked up: half of a surrogate pair is not a token of any vocabulary."""
     return not any("\ud800" <= letter <= "\udfff" for letter in content)
 
 
 def _named_tokens(folder: Path) -> dict[str, str]:
-    """Special tokens by the names the older files give them (`cls_token` and so on)."""
+    """Special tokens by their names in older files (`cls_token` and so on)."""
     found: dict[str, str] = {}
     for name in (_MAP, _CONFIG):
         path = folder / name

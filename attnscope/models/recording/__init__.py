@@ -1,4 +1,4 @@
-"""Attention of modules that AttnScope did not open, and of arrays: recorded, kept, looked at again.
+"""Attention of modules that AttnScope did not open, and of arrays: recorded, saved, reopened.
 
 Must not import analysis, training or the window.
 """

@@ -1,4 +1,5 @@
-"""One attention call of somebody's module, brought to one form (`SeenCall`) whichever function was called.
+"""Converts one attention call of a foreign module to a common form (`SeenCall`), whichever function was
+called.
 
 Follows `torch.nn.functional` (2.6 to 2.13): `scaled_dot_product_attention` counts `is_causal` from the first
 query and key, True in a bool mask means "may be seen"; `multi_head_attention_forward` means the opposite by
@@ -56,7 +57,7 @@ class SeenCall:
 
 @torch.no_grad()
 def record_seen(call: SeenCall) -> SiteRecord:
-    """The record of a call: what it attended with, proved against what it gave, every row of it."""
+    """The record of a call: its inputs to the attention, checked against its output, every row."""
     wide = torch.promote_types(call.q.dtype, torch.float32)
     q, k, v = (tensor.detach().to(wide) for tensor in (call.q, call.k, call.v))
     probe = TraceProbe((_SITE,), NO_GATES)
@@ -77,7 +78,7 @@ def record_seen(call: SeenCall) -> SiteRecord:
 
 
 def _difference(call: SeenCall, own: Tensor, lse: Tensor) -> float:
-    """Max |recomputed − given|, less what the rounding of a half-precision call explains.
+    """Max |recomputed − given|, minus what the rounding of a half-precision call explains.
 
     Queries that see no key are left out where the call gave 0 or no number for them.
     """
@@ -134,7 +135,7 @@ def chosen_row(lead: Sequence[int], row: int | None, name: str) -> tuple[int, ..
 
 
 def check_numbers(tensors: Sequence[Tensor], name: str) -> None:
-    """Raise UserError for tensors that hold no numbers of one text that could be read."""
+    """Raise UserError for tensors without readable numbers of one text."""
     for tensor in tensors:
         kind = ""
         if tensor.is_nested:
@@ -152,7 +153,7 @@ def check_numbers(tensors: Sequence[Tensor], name: str) -> None:
 
 
 def _is_fake(tensor: Tensor) -> bool:
-    """Whether a tensor only stands for one, in `FakeTensorMode`, as for torch.export."""
+    """Whether a tensor has no data, in `FakeTensorMode`, as for torch.export."""
     fake: Any = sys.modules.get("torch._subclasses.fake_tensor")
     return fake is not None and isinstance(tensor, fake.FakeTensor)
 
@@ -161,7 +162,7 @@ PRODUCT, LAYER = "scaled_dot_product_attention", "multi_head_attention_forward"
 
 
 class Masks:
-    """Masks already read, so that one tensor which all layers share is looked at once."""
+    """Cache of masks read, so that a tensor shared by all layers is examined once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], tuple[tuple[Tensor, ...], GivenMask]] = {}
@@ -174,7 +175,7 @@ class Masks:
         n_queries: int,
         n_keys: int,
     ) -> GivenMask:
-        """The rule behind `lay_out()`, which is made of `tensors`: held, so that ids stay theirs."""
+        """The rule behind `lay_out()`, which depends on `tensors`: held, so that their ids stay valid."""
         versions = ((id(t), -1 if t.is_inference() else t._version) for t in tensors)
         key = (*versions, *about, n_queries, n_keys)
         if key not in self._known:
@@ -204,7 +205,7 @@ def see_product(
     masks: Masks,
     groups: Groups | None = None,
 ) -> SeenCall:
-    """A call of `scaled_dot_product_attention`; raises UserError for one that cannot be shown.
+    """Read a call of `scaled_dot_product_attention`; raises UserError for one that cannot be shown.
 
     `groups` is what the calling module says of its heads.
     """
@@ -252,7 +253,7 @@ def _product_mask(
     *,
     has_heads: bool,
 ) -> GivenMask:
-    """The mask of one row of a batch; without `has_heads` a mask of three axes is a batch, too."""
+    """The mask of one row of a batch; without `has_heads` a mask of three axes is also a batch."""
     is_first = _counts_from_first(mask)
     if is_first is not None:
         return GivenMask(rule=causal_from_start(*size) if is_first else MaskRule(is_causal=True))
@@ -297,7 +298,7 @@ _SIGNATURE = signature(F.multi_head_attention_forward)
 def see_layer(
     args: tuple[Any, ...], kwargs: dict[str, Any], out: tuple[Tensor, Any], row: int | None, masks: Masks
 ) -> SeenCall:
-    """A call of `multi_head_attention_forward`, which `nn.MultiheadAttention` makes."""
+    """Read a call of `multi_head_attention_forward`, which `nn.MultiheadAttention` makes."""
     bound = _SIGNATURE.bind(*args, **kwargs)
     bound.apply_defaults()
     given = bound.arguments
@@ -334,7 +335,7 @@ def see_layer(
 def _heads_of(
     query: Tensor, key: Tensor, value: Tensor, given: dict[str, Any], n_rows: int, row: int
 ) -> tuple[list[Tensor], tuple[str, ...]]:
-    """Queries, keys and values head by head, and what the keys are that are no tokens."""
+    """Queries, keys and values head by head, and the meaning of keys that are not tokens."""
     n_heads = int(given["num_heads"])
     q, k, v = _project_in(query, key, value, given)
     for name, text in (("static_k", k), ("static_v", v)):
@@ -364,7 +365,7 @@ def _project_in(query: Tensor, key: Tensor, value: Tensor, given: dict[str, Any]
 
 
 def _with_more_keys(k: Tensor, v: Tensor, given: dict[str, Any]) -> tuple[Tensor, Tensor, tuple[str, ...]]:
-    """Keys and values with the learned key and the zero key that a layer may add, and what these are."""
+    """Keys and values with the learned key and the zero key that a layer may add, and their meaning."""
     extra: tuple[str, ...] = ()
     if given["bias_k"] is not None:
         k = torch.cat([k, given["bias_k"].detach().reshape(1, -1).to(k)])
@@ -417,7 +418,7 @@ def _as_numbers(mask: Tensor) -> Tensor:
 
 
 def check_softmax(weights: Tensor, dim: object, *, is_of_attention: bool) -> bool:
-    """Whether a softmax may well be attention: over the last axis of a tensor with three axes or more.
+    """Whether a softmax may be attention: over the last axis of a tensor with three axes or more.
 
     With two, [batch, n_keys], it is one query in a module whose name tells of attention; else it is a
     classifier's.

@@ -1,4 +1,4 @@
-"""`attnscope.from_arrays()`: attention weights that came from anywhere, as a trace.
+"""`attnscope.from_arrays()`: attention weights from any source, as a trace.
 
 Records of attention whose weights are given as they are: arrays, and softmaxes written by hand.
 
@@ -35,7 +35,7 @@ _MAX_SHOWN = 60
 
 
 def tokens_named(given: object, extra: Sequence[str] = ()) -> Tokens:
-    """Tokens of pieces, which may be written as vocabularies do (`Ġthe`, `▁the`, `##ing`), or of tokens.
+    """Tokens from pieces, in a vocabulary's notation (`Ġthe`, `▁the`, `##ing`), or from tokens.
 
     Marks are read and left out; pieces such as `[CLS]` and `</s>` are special tokens. `extra` are keys that
     are no tokens, named after them. An array or a tensor of ids, [T] or [1, T], is read as its numbers.
@@ -85,7 +85,7 @@ def pieces_of(given: object, name: str) -> Sequence[object]:
 
 
 def numbered_tokens(n: int, extra: Sequence[str] = ()) -> Tokens:
-    """Tokens named by their places, where nobody gave any."""
+    """Tokens named by position, if no names were given."""
     return tokens_named([str(place) for place in range(n - len(extra))], extra)
 
 
@@ -114,7 +114,7 @@ def _token(place: int, written: str, shown: str, *, joins: bool) -> Token:
 
 
 def _in_text(tokens: list[Token]) -> Tokens:
-    """The tokens as they stand in the text that their pieces make, words with a space between them."""
+    """The tokens with their positions in the text of their pieces, words separated by a space."""
     text, placed = "", []
     for token in tokens:
         if text and not token.joins_previous:
@@ -141,7 +141,7 @@ def texts_of_calls(
     tokens: Sequence[object] | None,
     target: Sequence[object] | None,
 ) -> tuple[Tokens, Tokens | None]:
-    """Both texts; raises UserError for another number of tokens than was attended to."""
+    """Both texts; raises UserError if the number of tokens differs from that attended to."""
     extra = next((call.extra for call in calls if call.extra and call.record.n_keys == lengths.source), ())
     if tokens is None:
         source = numbered_tokens(lengths.source, extra)
@@ -189,7 +189,7 @@ NO_WEIGHT = -1e4
 
 
 def record_of_weights(weights: Tensor, name: str) -> SiteRecord:
-    """The record of a site's weights; raises UserError for numbers that can be no weights.
+    """The record of a site's weights; raises UserError for numbers that cannot be weights.
 
     NaN means "not allowed". A later token that no head of a square map ever looks at counts as not allowed
     as well (a causal mask); every other 0 is a weight of 0.
@@ -219,7 +219,7 @@ def record_of_weights(weights: Tensor, name: str) -> SiteRecord:
 
 
 def check_weights(weights: Tensor, name: str) -> None:
-    """Raise UserError unless these are weights: floating-point, no infinity, none below 0."""
+    """Raise UserError unless these are weights: floating-point, finite, not negative."""
     if not weights.is_floating_point():
         raise UserError(
             f"The weights of {name} are {str(weights.dtype).removeprefix('torch.')} numbers.",
@@ -345,7 +345,7 @@ def from_arrays(
 
 
 def _maps_of(weights: object, *, has_target: bool) -> dict[SiteKey, Tensor]:
-    """The weights of each site, [n_heads, n_queries, n_keys], stacks in their order."""
+    """The weights of each site, [n_heads, n_queries, n_keys], stacks in order."""
     if not isinstance(weights, Mapping):
         layers = _layers(weights, "the weights")
         return {(_stack_of(layers, has_target=has_target), n): layer for n, layer in enumerate(layers)}
@@ -415,7 +415,9 @@ def _one_layer(layer: Tensor, name: str) -> Tensor:
 
 
 def _stack_of(layers: list[Tensor], *, has_target: bool) -> Stack:
-    """Of layers without a stack: cross attention between two texts, else self-attention, causal or not."""
+    """The stack of layers without one: cross-attention between two texts, else self-attention, causal
+    or not.
+    """
     if has_target or any(layer.shape[1] != layer.shape[2] for layer in layers):
         return "cross"
     is_causal = layers[0].shape[1] > 1 and all(
@@ -436,7 +438,7 @@ def _named(key: SiteKey) -> str:
 def _texts(
     maps: Mapping[SiteKey, Tensor], tokens: Sequence[object] | None, target: Sequence[object] | None
 ) -> tuple[Tokens, Tokens | None]:
-    """Both texts; those not given are as long as the first map of them says, named by places."""
+    """Both texts; missing ones have the length of the first map of them, and are named by position."""
     stacks = {key[0] for key in maps}
     is_double = target is not None or bool(stacks & {"cross", "back", "second"}) or len(stacks) > 1
     counts: dict[str, int] = {}

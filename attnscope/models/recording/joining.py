@@ -1,4 +1,5 @@
-"""Calls that wrote one text piece by piece with kept keys and values, joined to the call of a whole pass.
+"""Joins calls that generated one text piece by piece with cached keys and values into the call of a whole
+pass.
 
 A decoder reads its prompt in one call (9 × 9) and each further token in a call of its own (1 × 10, 1 × 11,
 …). Cross attention meanwhile looks at the same keys with the new queries. A static cache has room for keys to
@@ -42,7 +43,7 @@ _MAX_KEPT = 16
 
 
 class SharedKeys:
-    """Keys of calls that begin with those of a call before, kept once: memory grows with the text.
+    """Keys of calls that begin with those of an earlier call, stored once: memory grows with the text.
 
     Rows are only ever added behind those that a call has been given.
     """
@@ -68,7 +69,7 @@ class SharedKeys:
 
 
 def _with_room(buffer: Tensor, n: int, end: int) -> Tensor:
-    """A buffer with room up to `end`, its first `n` keys as they were."""
+    """A buffer with room up to `end`, its first `n` keys unchanged."""
     if end <= buffer.shape[1]:
         return buffer
     with torch.inference_mode(mode=False):  # it may be written to after such a block
@@ -78,7 +79,7 @@ def _with_room(buffer: Tensor, n: int, end: int) -> Tensor:
 
 
 def _seen_end(record: SiteRecord) -> int:
-    """The place after the last key that any query sees; of given weights, one that has a weight above 0."""
+    """The position after the last key that any query sees; of given weights, one with a weight above 0."""
     if record.proof.is_given:
         return _end_of((site_weights(record) > 0).any(dim=1).any(dim=0))
     if record.rule.is_empty:
@@ -91,7 +92,7 @@ def _seen_end(record: SiteRecord) -> int:
 
 
 def without_unwritten(record: SiteRecord) -> SiteRecord:
-    """The record without the keys behind the last one seen where these are all zero; the very same elsewhere.
+    """The record without the keys after the last one seen if these are all zero; else the same record.
 
     Keys of a text that are padding are no zeros, and stay.
     """
@@ -121,7 +122,7 @@ def _end_of(seen: Tensor) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Step:
-    """One call of a chain; `end` of its keys are of the text, and those after them no query sees."""
+    """One call of a chain; `end` of its keys are of the text, and no query sees those after them."""
 
     call: RecordedCall
     end: int
@@ -129,13 +130,13 @@ class _Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Chain:
-    """Calls of one module, each of which goes on where the one before ended."""
+    """Calls of one module, each of which continues where the one before ended."""
 
     steps: tuple[_Step, ...]
 
     @property
     def is_growing(self) -> bool:
-        """Whether its keys become more: self-attention with kept keys."""
+        """Whether its keys grow: self-attention with cached keys."""
         return len(self.steps) > 1 and self.end > self.steps[0].end
 
     @property
@@ -152,7 +153,7 @@ class _Chain:
         return sum(step.call.record.n_queries for step in self.steps)
 
     def with_next(self, call: RecordedCall) -> "_Chain | None":
-        """The chain with one more call; None where the call does not go on where the last one ended."""
+        """The chain with one more call; None if the call does not continue where the last one ended."""
         if not self._may_take(call):
             return None
         if not self.is_growing and _is_same_text(self.steps[-1].call, call):
@@ -162,7 +163,7 @@ class _Chain:
         return None if step is None else _Chain(steps=(*self.steps, step))
 
     def goes_with(self, other: "_Chain") -> bool:
-        """Whether both made the same steps in turns."""
+        """Whether both made the same steps alternately."""
         steps, others = ([step.call.record.n_queries for step in chain.steps] for chain in (self, other))
         if steps != others:
             return False
@@ -172,7 +173,7 @@ class _Chain:
         return in_order == sorted(in_order) or in_other == sorted(in_other)
 
     def is_still(self) -> bool:
-        """Whether the same queries looked at the same keys again: no new tokens."""
+        """Whether the same queries attended to the same keys again: no new tokens."""
         if self.is_growing or _is_given(self.first):
             return False
         return all(torch.equal(step.call.record.q, self.first.record.q) for step in self.steps)
@@ -184,7 +185,7 @@ class _Chain:
         return is_alike and not call.extra
 
     def _grown(self, call: RecordedCall) -> _Step | None:
-        """The call as the next one of a text that grows."""
+        """The call as the next one of a growing text."""
         first, last, record = self.steps[0], self.steps[-1], call.record
         is_whole = self.first.record.n_queries == first.end  # else earlier queries are missing
         if not is_whole or _seen_end(record) - record.n_queries != last.end:
@@ -198,7 +199,7 @@ class _Chain:
 
 
 def join_calls(calls: Sequence[RecordedCall], n_tokens: int | None = None) -> tuple[RecordedCall, ...]:
-    """The calls, those of a text written piece by piece joined; as they are where that is not certain.
+    """The calls, joined if they generated a text piece by piece; unchanged if that is uncertain.
 
     Calls of one query each on the same keys are joined, too, where they are as many as the tokens that a
     person gave, `n_tokens`. Raises UserError for masks or numbers added to scores that are too many to be
@@ -244,7 +245,7 @@ def _joined_record(chain: _Chain) -> SiteRecord:
 
 
 def _proved(record: SiteRecord, parts: Sequence[SiteRecord]) -> SiteRecord:
-    """The record with the worst of its parts' proofs, and its own rows summed once more."""
+    """The record with the worst of its parts' checks, and its own row sums recomputed."""
     step = max(1, -(-record.q.shape[0] * record.n_queries * record.n_keys // MAX_CELLS))
     rows = slice((record.n_queries - 1) % step, None, step)
     sums = site_weights(record, rows=rows).nan_to_num(nan=0.0).sum(dim=-1)
@@ -263,7 +264,7 @@ def _proved(record: SiteRecord, parts: Sequence[SiteRecord]) -> SiteRecord:
 
 
 def _joined_weights(chain: _Chain) -> SiteRecord:
-    """Rows of given weights below each other; keys that a call did not have are not allowed.
+    """Stack rows of given weights; keys that a call did not have are forbidden.
 
     In a text that grows, keys after a query's own that got no weight are not allowed either.
     """
@@ -304,7 +305,7 @@ def _joined_rule(chain: _Chain) -> MaskRule:
 
 
 def _is_causal(step: _Step) -> bool:
-    """Whether each query of a call sees just the keys up to its own, all of them."""
+    """Whether each query of a call sees exactly the keys up to its own."""
     part = step.call.record
     if step.end < part.n_keys:
         return False
@@ -343,7 +344,7 @@ def _joined_bias(chain: _Chain) -> Bias | None:
 
 
 def _by_distance(chain: _Chain) -> RelativeBias | None:
-    """One number for each head and distance, where the calls agree on it."""
+    """One number for each head and distance, if the calls agree on it."""
     n = chain.end
     values: Tensor | None = None
     is_known = torch.zeros(2 * n - 1, dtype=torch.bool)
@@ -370,13 +371,13 @@ def _placed(cells: Tensor, step: _Step, chain: _Chain) -> Tensor:
 
 
 def _below(parts: Sequence[Tensor]) -> Tensor:
-    """Cells [1, n_heads or 1, rows, n_keys] one below the other."""
+    """Cells [1, n_heads or 1, rows, n_keys] stacked."""
     n_heads = max(part.shape[1] for part in parts)
     return torch.cat([part.expand(-1, n_heads, -1, -1) for part in parts], dim=2)
 
 
 def _chains_of(calls: Sequence[RecordedCall]) -> list[_Chain] | None:
-    """The chains in the order of their first calls; None where a call could go on with several."""
+    """The chains in the order of their first calls; None if a call could continue several."""
     chains: list[_Chain] = []
     of_module: defaultdict[str, list[int]] = defaultdict(list)
     for call in calls:
@@ -412,7 +413,7 @@ def _is_alike(one: SiteRecord, other: SiteRecord) -> bool:
 
 
 def _is_same_text(one: RecordedCall, other: RecordedCall) -> bool:
-    """Whether two calls looked at the same keys, as far as it can be told."""
+    """Whether two calls attended to the same keys, as far as known."""
     if one.record.n_keys != other.record.n_keys:
         return False
     if _is_given(one):

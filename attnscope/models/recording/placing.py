@@ -48,7 +48,7 @@ _PRODUCT_ARGUMENTS = ("query", "key", "value", "attn_mask")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entered:
-    """A module at work, and of each tensor it was given the shape, and whether it holds whole numbers."""
+    """A running module, the shape of each tensor argument, and whether it holds integers."""
 
     module: nn.Module
     shapes: tuple[tuple[torch.Size, bool], ...] = ()
@@ -56,7 +56,7 @@ class Entered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fold:
-    """`n_rows` texts of `n_heads` heads each stand on one axis."""
+    """`n_rows` texts of `n_heads` heads each share one axis."""
 
     n_rows: int
     n_heads: int
@@ -72,7 +72,7 @@ class Fold:
         )
 
     def unfolded(self, tensor: Tensor) -> Tensor:
-        """[n_rows, n_heads, …] of [n_rows · n_heads, …]; one for all rows, or for all heads, stays so."""
+        """[n_rows, n_heads, …] of [n_rows · n_heads, …]; one for all rows, or for all heads, is kept."""
         if tensor.ndim != 3:
             return tensor
         if tensor.shape[0] == self.n_rows * self.n_heads:
@@ -87,7 +87,7 @@ class Fold:
 def _changed(
     args: Sequence[Any], named: Mapping[str, Any], change: Callable[[str, Tensor], Tensor]
 ) -> dict[str, Any]:
-    """The arguments of `scaled_dot_product_attention` by name, each tensor among them changed."""
+    """The arguments of `scaled_dot_product_attention` by name, with each tensor changed."""
     given = {**dict(zip((*_PRODUCT_ARGUMENTS, "dropout_p", "is_causal"), args, strict=False)), **named}
     tensors = {name: given[name] for name in _PRODUCT_ARGUMENTS if isinstance(given.get(name), Tensor)}
     return {**given, **{name: change(name, tensor) for name, tensor in tensors.items()}}
@@ -95,7 +95,7 @@ def _changed(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadAxes:
-    """Of axes before the last two, heads are those from `first` to before `end`; the others are rows."""
+    """Of axes before the last two, the heads are those from `first` to before `end`; the others are rows."""
 
     first: int
     end: int
@@ -202,7 +202,7 @@ class QueryAxes:
         self._kept = WeakTensorKeyDictionary()
 
     def note(self, func: Any, args: Sequence[Any], named: Mapping[str, Any], found: Any) -> None:
-        """Take in that a function of torch gave `found`; of tensors without strides or storage nothing is."""
+        """Record the result `found` of a torch function; ignores tensors without strides or storage."""
         try:
             if isinstance(found, Tensor) and found.ndim >= 3:
                 axes = self._axes_of(getattr(func, "__name__", ""), args, named, found)
@@ -226,7 +226,7 @@ class QueryAxes:
         return axes.pop() if len(axes) == 1 else None
 
     def query_axis(self, scores: object) -> int | None:
-        """1 or 2, of scores of four axes; None where that is not known."""
+        """1 or 2, for scores of four axes; None if unknown."""
         axes = self._kept[scores] if isinstance(scores, Tensor) and scores in self._kept else None
         known = {(True, False): 1, (False, True): 2}
         return known.get(axes[1:3]) if axes is not None and len(axes) == 4 else None
@@ -236,7 +236,7 @@ _Axes = tuple[bool | None, ...]
 
 
 def _carried_axes(name: str, x: Tensor, axes: _Axes, found: Tensor) -> _Axes | None:
-    """The axes of what a function made of a tensor: element by element, or as another view of it."""
+    """The axes of a function's result: element by element, or another view of its tensor."""
     if name in _SPLITS and found.ndim != x.ndim:
         is_split = (x.ndim, found.ndim) == (3, 4)  # rows and heads, on one axis and on two
         is_known = found.shape[-2:] == x.shape[-2:] and (is_split or axes[0] == axes[1])
@@ -270,7 +270,7 @@ def _axes_of_sum(args: Sequence[Any], found: Tensor) -> _Axes | None:
 
 
 def _is_own(factors: Sequence[Tensor], places: Sequence[int]) -> bool | None:
-    """Whether an axis is of one factor alone; `places` are where it stands in each, -1 for nowhere."""
+    """Whether an axis belongs to one factor alone; `places` are its positions in each, -1 if absent."""
     if min(places) < 0:
         return True
     both = list(zip(factors, places, strict=True))
@@ -313,7 +313,7 @@ def find_fold(n: int, n_queries: int, n_keys: int, told: int | None, around: Seq
 
 
 def _check_queries(n_queries: int, around: Sequence[Entered]) -> None:
-    """Raise UserError where the heads of a module stand among its queries, which nothing tells apart."""
+    """Raise UserError if a module's heads are among its queries, where they cannot be told apart."""
     lengths = {size for entered in around for shape, _ in entered.shapes for size in shape}
     stated = next((n for entered in reversed(around) for n in _own_heads(entered.module, n_queries)), 1)
     if stated > 1 and n_queries not in lengths and n_queries // stated in lengths:
@@ -348,7 +348,7 @@ def _batches(entered: Entered, lengths: set[int]) -> set[int]:
 
 
 def tensor_shapes(args: Sequence[Any]) -> tuple[tuple[torch.Size, bool], ...]:
-    """The shapes of the tensors among a module's arguments, and whether each holds whole numbers."""
+    """The shapes of the tensor arguments of a module, and whether each holds integers."""
     tensors = [value for value in args if isinstance(value, Tensor)]
     return tuple((tensor.shape, not tensor.is_floating_point()) for tensor in tensors)
 
@@ -370,7 +370,7 @@ class Groups:
     n_groups: int
 
     def is_packed(self, query: Tensor) -> bool:
-        """Whether the heads of each group stand where queries do."""
+        """Whether the heads of each group are placed among the queries."""
         return query.ndim == 4 and query.shape[1:3] == (self.n_heads // self.n_groups, self.n_groups)
 
     def unpacked(self, tensor: Tensor) -> Tensor:
@@ -378,12 +378,12 @@ class Groups:
         return tensor.reshape(tensor.shape[0], self.n_heads, 1, tensor.shape[3])
 
     def unpacked_mask(self, mask: Tensor) -> Tensor:
-        """The mask of every head, where it has one for each."""
+        """The mask of every head, if it has one for each."""
         is_packed = mask.ndim == 4 and mask.shape[2] == self.n_groups
         return mask.reshape(mask.shape[0], -1, 1, mask.shape[3]) if is_packed else mask
 
     def without_copies(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values once for each group, where they were repeated for each head."""
+        """Keys and values once for each group, if they were repeated for each head."""
         if k.shape[1] != self.n_heads or v.shape[1] != self.n_heads:
             return k, v
         own = [x[:, :: self.n_groups] for x in (k, v)]
@@ -441,7 +441,7 @@ class RecordedCall:
 
     @property
     def is_cross(self) -> bool:
-        """Whether queries and keys are of two texts, as far as it can be told."""
+        """Whether queries and keys are of two texts, as far as known."""
         if self.n_steps > 1:
             return not self.is_self
         if self.record.n_queries != self.record.n_keys - len(self.extra) or self.extra:
@@ -459,7 +459,7 @@ class RecordedCall:
 
 
 def choose_row(calls: Sequence[RecordedCall], row: int | None) -> tuple[RecordedCall, ...]:
-    """The calls with row `row` of each, and a share of rows where a call had fewer.
+    """The calls with row `row` of each, and a share of rows if a call had fewer.
 
     Raises UserError where there is no such row, or one must be chosen.
     """
@@ -495,7 +495,7 @@ class Lengths:
 
 
 def find_lengths(calls: Sequence[RecordedCall], *, has_target: bool = False) -> Lengths:
-    """The lengths of the one or two texts; raises UserError for calls of more lengths than two.
+    """The lengths of the one or two texts; raises UserError for more than two lengths.
 
     With `has_target` there are two texts, even where their lengths are one.
     """

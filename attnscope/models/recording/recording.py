@@ -1,4 +1,4 @@
-"""`attnscope.record()`: the attention of any PyTorch module, whoever wrote it.
+"""`attnscope.record()`: the attention of any PyTorch module.
 
     with attnscope.record(model) as recording:
         model(x)
@@ -67,7 +67,7 @@ Told = Callable[[str, tuple[Any, ...], dict[str, Any], Any], None]
 
 
 class Calls(TorchFunctionMode):
-    """Tells of every attention call, and of every softmax; before that `note` hears of every function."""
+    """Reports every attention call, and every softmax; before that `note` gets every function."""
 
     def __init__(self, tell: Told, note: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class Calls(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Make the call, then tell of it."""
+        """Make the call, then report it."""
         named = kwargs or {}
         found = func(*args, **named)
         self._note(func, args, named, found)
@@ -112,21 +112,21 @@ class ModuleStack:
         ]
 
     def stop(self) -> None:
-        """Follow them no more."""
+        """Stop following them."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
 
     @property
     def is_inside(self) -> bool:
-        """Whether a module of the root is at work, or there is no root; outside of all modules counts too."""
+        """Whether a module of the root is running, or there is no root; outside of all modules counts too."""
         if self._root is None or not self._stack:
             return True
         return any(id(entered.module) in self._names for entered in self._stack)
 
     @property
     def name(self) -> str:
-        """The innermost module's path; its class where it has none, and empty outside of every module."""
+        """The innermost module's path; its class if it has none, and empty outside of every module."""
         for entered in reversed(self._stack):
             path = self._names.get(id(entered.module))
             if path is not None:
@@ -135,12 +135,12 @@ class ModuleStack:
 
     @property
     def innermost(self) -> nn.Module | None:
-        """The innermost module at work."""
+        """The innermost running module."""
         return self._stack[-1].module if self._stack else None
 
     @property
     def around(self) -> tuple[Entered, ...]:
-        """The modules at work, the outermost first."""
+        """The running modules, outermost first."""
         return tuple(self._stack)
 
     @property
@@ -156,11 +156,11 @@ class ModuleStack:
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """Modules that were called, may well attend, and in which no attention call was told."""
+        """Modules that were called, may attend, and in which no attention call was reported."""
         return tuple(name for name, module in self._seen.items() if id(module) not in self._told)
 
     def tell(self) -> None:
-        """The modules at work have made an attention call."""
+        """Note that the running modules made an attention call."""
         self._told |= {id(entered.module) for entered in self._stack}
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...]) -> None:
@@ -184,7 +184,7 @@ class ModuleStack:
 
 
 class PlainCalls:
-    """PyTorch's inference fast path and compiled functions switched off, and put back as they were.
+    """Switches off PyTorch's inference fast path and compiled functions, and restores them.
 
     Compiled functions are left alone where nothing that compiles has been imported, which takes seconds.
     """
@@ -198,7 +198,7 @@ class PlainCalls:
         self._stance.__enter__()
 
     def stop(self) -> None:
-        """Put them back."""
+        """Restore them."""
         self._stance.__exit__(None, None, None)
         torch.backends.mha.set_fastpath_enabled(self._was)
 
@@ -211,7 +211,7 @@ def _tells_attention(name: str) -> bool:
 
 
 def _is_scripted_attention(module: nn.Module) -> bool:
-    """Whether a module of TorchScript attends: nothing that it calls is seen."""
+    """Whether a module of TorchScript attends: its calls cannot be seen."""
     if not isinstance(module, torch.jit.ScriptModule):
         return False
     graph = str(module.inlined_graph)
@@ -222,13 +222,13 @@ _SCRIPTED = "scaled_dot_product_attention", "softmax", "_native_multi_head_atten
 
 
 def is_compiled(module: nn.Module) -> bool:
-    """Whether a module is one that torch.compile made, or compiles itself when it is called."""
+    """Whether a module was made by torch.compile, or compiles itself when called."""
     is_wrapped = type(module).__name__ == "OptimizedModule" and hasattr(module, "_orig_mod")
     return is_wrapped or getattr(module, "_compiled_call_impl", None) is not None
 
 
 def compiled(name: str) -> UserError:
-    """The error of a module whose attention calls are gone."""
+    """The error for a module whose attention calls cannot be seen."""
     return UserError(
         f"{name} is compiled: its attention calls are fused into compiled code.",
         expected="the module before torch.compile",
@@ -253,7 +253,7 @@ _MAX_TOLD = 6
 
 
 class Recording:
-    """The attention calls of a block, in their order; grows while the block lasts."""
+    """The attention calls of a block, in order; grows during the block."""
 
     def __init__(
         self, module: nn.Module | None, *, row: int | None, heads: int | None, softmax: bool
@@ -368,7 +368,7 @@ class Recording:
             self._refused[number] = name, error
 
     def _miss(self, why: str, *, is_sure: bool) -> None:
-        """Keep why a call of the module at work is not recorded, where it is attention for sure."""
+        """Keep the reason why a call of the running module is not recorded, if it is certainly attention."""
         if is_sure:
             kind = type(self._modules.innermost).__name__
             place = f"{self._modules.name} ({kind})" if self._modules.name else "outside of every module"
@@ -385,7 +385,7 @@ class Recording:
         return (f"Not recorded: {'; '.join(told[:_MAX_TOLD])}{more}.",)
 
     def _shared(self, module: str, record: SiteRecord) -> SiteRecord:
-        """The record, its keys in memory that it shares with former calls of the module."""
+        """The record, with its keys in memory shared with former calls of the module."""
         return replace(record, k=self._keys.keep(module, record.k)) if module else record
 
     def _recorded(
@@ -409,7 +409,7 @@ class Recording:
     def _unfolded(
         self, kind: str, args: tuple[Any, ...], named: dict[str, Any], found: Any
     ) -> tuple[tuple[Any, ...], dict[str, Any], Any, Fold | None]:
-        """A call with its heads on an axis just before the queries, where these stood elsewhere."""
+        """A call with its heads on an axis just before the queries, if they were elsewhere."""
         if kind == "layer" or found.ndim < 3:
             return args, named, found, None
         check_numbers([found], PRODUCT if kind == "product" else kind)
@@ -454,7 +454,7 @@ class Recording:
         found: Any,
         row: int | None,
     ) -> RecordedCall:
-        """The call as one of its batch rows made it."""
+        """The call for one of its batch rows."""
         if kind == "softmax":
             weights = row_of_weights(found, row)
             record = record_of_weights(weights.clone(), name)

@@ -1,4 +1,4 @@
-"""Translating many texts at once: the same search as for one text, with the model's passes shared.
+"""Translating many texts at once: the same search as for one text, with shared passes of the model.
 
 | symbol | meaning                                                     | shape                   |
 |--------|-------------------------------------------------------------|-------------------------|
@@ -48,7 +48,7 @@ def translate_texts(
     *,
     batch_size: int = _BATCH,
 ) -> Iterator[Translation]:
-    """Each text's translation, texts of like length first and not in their order; stop to cancel.
+    """Each text's translation, grouped by similar length, not in order; stop iterating to cancel.
 
     Greedy writing is a search with one beam and no length penalty. Raises UserError for a model that does
     not translate, or settings that draw.
@@ -124,7 +124,7 @@ class _Batch:
         self._cache = KeyValueCache()
 
     def search(self) -> list[BeamSearch]:
-        """Every search, done."""
+        """Complete every search."""
         module = self._module
         with evaluating_tokens(module, sum(map(len, self._ids))):
             ids, valid = self._sources()
@@ -142,7 +142,7 @@ class _Batch:
         return self._searches
 
     def _advance(self, rows: Sequence[int], log_p: Tensor) -> tuple[list[int], list[int], list[int]]:
-        """One token more of every text: the text, last token and parent of each row that lives on."""
+        """Advance every text by one token: the text, last token and parent of each surviving row."""
         texts, last, parents = [], [], []
         first = 0
         for text in dict.fromkeys(rows):
@@ -168,7 +168,7 @@ class _Batch:
         return log_probabilities(module.logits(hidden[:, -1])).cpu()
 
     def _sources(self) -> tuple[Tensor, Tensor | None]:
-        """Ids [n_texts, longest], padded with the begin token, and where they are no padding."""
+        """Ids [n_texts, longest], padded with the begin token, and the mask of real tokens."""
         lengths = [len(ids) for ids in self._ids]
         longest = max(lengths)
         padded = [[*ids, *[self._begin_id] * (longest - len(ids))] for ids in self._ids]

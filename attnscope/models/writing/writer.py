@@ -43,7 +43,7 @@ from attnscope.records.tokens import Token, Tokens
 
 
 class Writer(Protocol):
-    """Reads tokens and says what may come next; it chooses nothing and knows no text.
+    """Reads tokens and gives the next ones' logits; it chooses nothing and knows no text.
 
     A writer is made for one model, on its device, with at most one probe, and is used for one prompt:
     `begin` once, then `step` any number of times. Each call by itself runs in evaluation mode without
@@ -70,27 +70,27 @@ class Writer(Protocol):
 
     @property
     def is_incremental(self) -> bool:
-        """Whether the probe sees every new row once, and no other."""
+        """Whether the probe sees every new row exactly once."""
 
     @property
     def max_tokens(self) -> int:
-        """Most tokens of the text that is written, the prefix counted in."""
+        """Maximum number of tokens in the generated text, including the prefix."""
 
     def begin(self, source: Sequence[int], prefix: Sequence[int]) -> Tensor:
-        """Read the source (empty but for an encoder–decoder) and the prefix (one token at least).
+        """Read the source (empty except for an encoder–decoder) and the prefix (one token at least).
 
         Returns the logits after the last token of the prefix: float32 [1, vocab_size].
         """
 
     def step(self, ids: Sequence[int], parents: Sequence[int]) -> Tensor:
-        """Text i from now on is text `parents[i]` of the step before with `ids[i]` after it.
+        """Make text i the text `parents[i]` of the previous step followed by `ids[i]`.
 
         A parent may have several children or none. Returns float32 [len(ids), vocab_size].
         """
 
 
 class OwnWriter:
-    """Writes with the program's own module and a cache: of keys and values, of recurrent states."""
+    """Generates with the program's own module and a cache: of keys and values, or of recurrent states."""
 
     is_incremental = True
 
@@ -101,7 +101,7 @@ class OwnWriter:
 
     @property
     def max_tokens(self) -> int:
-        """As many as the model has positions."""
+        """Number of positions of the model."""
         return self._module.config.max_tokens
 
     def begin(self, source: Sequence[int], prefix: Sequence[int]) -> Tensor:
@@ -127,7 +127,7 @@ class OwnWriter:
 
 
 class RecomputingWriter:
-    """Writes with any network by reading every text from its start again: slow, and right."""
+    """Generates with any network by reading every text from its start again: slow, but exact."""
 
     is_incremental = False
 
@@ -138,7 +138,7 @@ class RecomputingWriter:
 
     @property
     def max_tokens(self) -> int:
-        """As many as the network reads."""
+        """Maximum length that the network reads."""
         return self._network.max_tokens
 
     def begin(self, source: Sequence[int], prefix: Sequence[int]) -> Tensor:
@@ -164,7 +164,7 @@ class RecomputingWriter:
 
 @runtime_checkable
 class CachingNetwork(Protocol):
-    """A network that can read on from where it stopped."""
+    """A network that can continue reading where it stopped."""
 
     def writer(self, probe: Probe | None = None) -> Writer:
         """A writer for one prompt; it sends all attention through `probe`."""
@@ -177,7 +177,7 @@ def writer_of(network: Network, probe: Probe | None = None) -> Writer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RightTexts:
-    """Of `n_texts`, how many came out as they should to the very end, and the share of their tokens that did.
+    """Of `n_texts`, the number that are right to the very end, and the share of their tokens that are.
 
     The end token counts as one of them; a token is right where it stands at its place.
     """
@@ -188,7 +188,7 @@ class RightTexts:
 
 
 def write_rows(module: OwnModule, sources: Tensor, begin_id: int, n_tokens: int) -> Tensor:
-    """The likeliest token after those written so far, `n_tokens` times; the module's texts must have room."""
+    """Append the likeliest next token, `n_tokens` times; the module's texts must have room."""
     with evaluating_tokens(module, sources.numel()):
         memory, cache = module.encode(sources), KeyValueCache()
         written = [sources.new_full((len(sources), 1), begin_id)]
@@ -244,7 +244,7 @@ class BeamSearch:
 
     @property
     def is_done(self) -> bool:
-        """Whether the best text is certain, or every text is as long as it may be."""
+        """Whether the best text is certain, or every text has its maximum length."""
         if self.depth == 0:
             return self._max_tokens <= 0
         if not self._live or self.depth >= self._max_tokens:
@@ -308,7 +308,7 @@ class BeamSearch:
 
     @property
     def best(self) -> int:
-        """The node that ends the best text; while none is finished, the best live one."""
+        """The node that ends the best text; while none is finished, of the best live one."""
         first = self._live[0] if self._live else len(self._nodes) - 1
         return max(self._whole, key=lambda node: self._nodes[node].score, default=first)
 
@@ -334,11 +334,11 @@ class BeamSearch:
         return [self._nodes[at].log_probability for at in self.path(node)]
 
     def total(self, node: int) -> float:
-        """The log-probability of the text that ends with `node`, in nats."""
+        """The log-probability of the text up to `node`, in nats."""
         return self._nodes[node].total
 
     def tree(self, token: Callable[[int], Token]) -> BeamTree:
-        """Everything that was considered, as a record."""
+        """Everything considered, as a record."""
         nodes = tuple(
             BeamNode(
                 parent=node.parent,

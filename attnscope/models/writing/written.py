@@ -1,4 +1,4 @@
-"""From a text and settings to a written text with its trace: words around the loop of ids."""
+"""From a text and settings to a generated text with its trace: the text side of the loop over ids."""
 
 import math
 import time
@@ -49,13 +49,13 @@ def draw_probabilities(logits: Tensor, settings: WriteSettings) -> Tensor:
 
 
 def keep_top_k(p: Tensor, k: int) -> Tensor:
-    """The k most probable tokens, their probabilities made to sum to 1 again."""
+    """The k most probable tokens, with probabilities renormalised to sum to 1."""
     order = p.argsort(descending=True, stable=True)
     return _only(p, order[: max(k, 1)])
 
 
 def keep_top_p(p: Tensor, share: float) -> Tensor:
-    """The fewest most probable tokens that together hold at least `share`; one at least."""
+    """The fewest most probable tokens with a total of at least `share`; one at least."""
     order = p.argsort(descending=True, stable=True)
     held = p[order].cumsum(dim=-1)
     n_kept = int((held < share).sum()) + 1
@@ -63,7 +63,7 @@ def keep_top_p(p: Tensor, share: float) -> Tensor:
 
 
 def draw(p: Tensor, generator: torch.Generator) -> int:
-    """One id, drawn by inverting the distribution: one number from `generator` a token."""
+    """Draw one id by inverting the distribution: one number from `generator` a token."""
     cumulative = p.cumsum(dim=-1)
     at = torch.rand((), generator=generator, dtype=torch.float64) * cumulative[-1]
     # right: the first id whose sum lies above; ids with probability 0 are never that.
@@ -79,7 +79,7 @@ def _only(p: Tensor, kept: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One token that was taken, and the most probable ones there; see `WrittenToken`.
+    """One chosen token, and the most probable ones there; see `WrittenToken`.
 
     `best_chances` are those of the most probable ones; empty where nothing was drawn.
     """
@@ -118,7 +118,7 @@ def write_ids(
     settings: WriteSettings,
     end_id: int | None,
 ) -> Generator[Draft, None, Draft]:
-    """Write after `prefix`; yields a draft after each token and returns the last, every row computed.
+    """Generate after `prefix`; yields a draft after each token and returns the last, every row computed.
 
     Raises UserError when the prefix leaves no room.
     """
@@ -253,7 +253,7 @@ class _Part(NamedTuple):
 
 
 class _Rows:
-    """The calls of one site, of which all but the first add new queries.
+    """The calls of one site; all but the first add new queries.
 
     Keys and values that grow are kept as they are while one text alone is read, for what stands in a cache
     stays: those of the first `n_alone` calls are `alone`. Where there are several they change places, and
@@ -279,7 +279,7 @@ class _Rows:
         self.parts.append(_Part(q, lse, out, keys, n_keys, call.rule, call.score))
 
     def _follows(self, n_keys: int, n_new: int) -> bool:
-        """Whether the keys of a call are those of the calls so far, and its own."""
+        """Whether the keys of a call are those of the earlier calls, and its own."""
         return n_keys == n_new + (self.parts[-1].n_keys if self.parts else 0)
 
     def keys(self, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -298,7 +298,7 @@ class _Rows:
 
 
 class RowProbe(GateProbe):
-    """Gates head outputs, and records of every call the rows that are new; see `Writer`."""
+    """Gates head outputs, and records the new rows of every call; see `Writer`."""
 
     def __init__(self, sites: tuple[Site, ...], gates: Gates) -> None:
         super().__init__(sites, gates)
@@ -332,7 +332,7 @@ class RowProbe(GateProbe):
 
 
 def _joined(site: Site, found: _Rows, rows: Sequence[int]) -> Call | None:
-    """The one call that would have given all rows; None when there is none such."""
+    """The one equivalent call with all rows; None if there is none."""
     used = found.parts[: len(rows)]
     if not used or len(used) < len(rows):
         return None
@@ -401,7 +401,7 @@ class SoFar:
 
 
 def check_writes(network: Network) -> None:
-    """Raise UserError for a network that writes no text."""
+    """Raise UserError for a network that generates no text."""
     if network.output_kind not in ("next-token", "translation"):
         raise UserError(
             "This model does not generate text.",
@@ -424,7 +424,7 @@ def what_else(network: Network) -> str:
 def write_text(
     network: Network, text: str, settings: WriteSettings, gates: Gates, *, prefix: str = ""
 ) -> Generator[SoFar, None, Written]:
-    """Let a network write after `text`, or translate it (after `prefix`).
+    """Let a network continue `text`, or translate it (after `prefix`).
 
     A generator: yields what stands after each token and returns the whole. Between two yields lies one
     step of the model; closing it ends the writing.
@@ -465,7 +465,7 @@ def write_text(
 
 
 def _read_to_write(network: Network, target: Tokens | None, draft: Draft) -> Tokens | None:
-    """The target with the end that was written after it, where one was."""
+    """The target with its generated end token, if any."""
     after = network.vocabulary.token(draft.choices[-1].id) if draft.has_ended else NOT_WRITTEN
     return None if target is None else replace(target, following=after)
 
@@ -473,7 +473,7 @@ def _read_to_write(network: Network, target: Tokens | None, draft: Draft) -> Tok
 def _told(
     network: Network, writer: Writer, inputs: Inputs, settings: WriteSettings, tokens: "_TokensSoFar"
 ) -> Generator[SoFar, None, tuple[Draft, float]]:
-    """The loop of ids with its drafts told in words; the last draft, and the seconds that all steps took."""
+    """The loop over ids with its drafts as text; returns the last draft, and the total time in seconds."""
     end_id = network.vocabulary.end_id if network.vocabulary.has("end") else None
     source = () if inputs.target is None else inputs.source.ids
     prefix = (inputs.target or inputs.source).ids
@@ -491,7 +491,7 @@ def _told(
 
 
 class _TokensSoFar:
-    """Drafts as tokens; what two drafts in a row begin with alike is made once."""
+    """Drafts as tokens; the common beginning of successive drafts is converted once."""
 
     def __init__(self, network: Network, first_position: int) -> None:
         self._network, self._first = network, first_position
@@ -556,7 +556,7 @@ def _written_text(
 
 
 def _whole_inputs(network: Network, inputs: Inputs, written: Sequence[int]) -> Inputs:
-    """Prompt and written text as the model read them, id for id."""
+    """Prompt and generated text as the model read them, id for id."""
     if inputs.target is not None:
         return network.own_target(inputs, [*_own_ids(network, inputs), *written])
     source = inputs.source
@@ -577,13 +577,13 @@ def _whole_text(network: Network, inputs: Inputs, written: Sequence[int]) -> str
 
 
 def _own_ids(network: Network, inputs: Inputs) -> tuple[int, ...]:
-    """The target without what stands before every target."""
+    """The target without the tokens before every target."""
     empty = network.own_target(inputs, ()).target
     return () if inputs.target is None else inputs.target.ids[len(empty or ()) :]
 
 
 def _continued(network: Network, source: Tokens, written: Sequence[int]) -> str:
-    """The prompt with what was written after it, spaced as the tokenizer spaces it."""
+    """The prompt followed by the generated text, spaced as the tokenizer does it."""
     decode = network.vocabulary.decode
     before, after = decode(source.ids), decode([*source.ids, *written])
     added = after[len(before) :] if after.startswith(before) else decode(written)
@@ -593,7 +593,7 @@ def _continued(network: Network, source: Tokens, written: Sequence[int]) -> str:
 
 
 def compare_written(network: Network, written: Written, *, top: int = 8) -> Comparison:
-    """One prediction for each written token.
+    """One prediction for each generated token.
 
     Without gates nothing is computed: the writing itself has said it all. With gates it takes one pass.
     """
