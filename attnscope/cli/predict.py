@@ -135,7 +135,7 @@ def prediction_lines(comparison: "Comparison", *, is_changed: bool) -> list[str]
         certainty_text,
         copied_text,
         follows_text,
-        kl_text,
+        kl_words,
     )
 
     lines = []
@@ -144,7 +144,7 @@ def prediction_lines(comparison: "Comparison", *, is_changed: bool) -> list[str]
         named = one_line(before.context)
         copied = copied_text(comparison, k)
         named += f"  {copied}" if copied else ""
-        lines.append(f"{named}  {kl_text(comparison, k)}, before → after" if is_changed else named)
+        lines.append(f"{named}  {kl_words(comparison.kl_nats, k)}, before → after" if is_changed else named)
         for row in candidate_rows(before, after, len(before.candidates) + len(after.candidates)):
             sides = ((row.before, row.before_below), (row.after, row.after_below))
             told = "  ".join(f"{_told(*side):>6}" for side in (sides if is_changed else sides[1:]))

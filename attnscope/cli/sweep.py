@@ -77,15 +77,9 @@ def _cells(run: "RunSummary") -> tuple[str, ...]:
         f"{run.n_parameters:,}",
         format_number(run.n_tokens, 4),
         format_number(run.flops, 4),
-        _time(run.seconds),
+        duration_text(run.seconds) if math.isfinite(run.seconds) else "–",
         run.end,
     )
-
-
-def _time(seconds: float) -> str:
-    if not math.isfinite(seconds):
-        return "–"
-    return duration_text(seconds)
 
 
 _ENDS = ("done", "stopped")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscope.counting import number_text
 from attnscope.records.causes import Attribution, Contribution, Method, PatchMap
 from attnscope.records.charts import CellMap
 from attnscope.records.maps import Picture
@@ -35,7 +36,7 @@ def attribution_cells(found: Attribution) -> CellMap:
         values[cell] = part.value + (0.0 if np.isnan(values[cell]) else values[cell])
     return CellMap(
         title=f"logit({found.answer.piece}) − logit({found.other.piece})",
-        note=f"= {found.difference:.4g} logits, the sum of all cells",
+        note=f"= {number_text(found.difference)} logits, the sum of all cells",
         values=values,
         kind="signed",
         limit=float(np.nanmax(np.abs(values))) or 1.0,

@@ -316,8 +316,8 @@ def test_that_measures_and_answers_are_paired() -> None:
     assert rows[0].before == rows[0].after == 0.7
     by_piece = rows_of_both(first.first, None, is_by_piece=True)
     assert all(row.after is None for row in by_piece)
-    assert kl_words(None) == "KL –"
-    assert kl_words(0.25) == "KL 0.25 nats"
+    assert kl_words((), 0) == "KL –"
+    assert kl_words((0.25,), 0) == "KL 0.25 nats"
     assert most_apart((0.0, 0.5, 0.1)) == 1
 
 

@@ -71,7 +71,7 @@ def test_that_the_accuracy_of_a_run_is_a_column_to_sort_by() -> None:
         )
         for name, accuracy in (("a", 0.5), ("b", math.nan), ("c", 0.98765))
     ]
-    assert [row.cell("accuracy") for row in rows] == ["50.0 %", "—", "98.8 %"]
+    assert [row.cell("accuracy") for row in rows] == ["50.0 %", "–", "98.8 %"]
     assert [row.summary.name for row in sorted_rows(rows, "accuracy", is_descending=True)] == ["c", "a", "b"]
     assert rows[2].plain_cell("accuracy") == "0.98765"
 

@@ -27,7 +27,7 @@ from attnscope.viewmodels import Cell, Highlight, ViewState, sides_of
 from attnscope.viewmodels.compare import (
     candidate_rows,
     kind_words,
-    kl_text,
+    kl_words,
     most_changed_position,
     rows_of_both,
     text_difference,
@@ -232,8 +232,7 @@ def test_that_what_is_not_listed_is_said_to_be_less_than_what_is(least, text):
     ],
 )
 def test_that_kl_has_its_unit(value, text):
-    output = Output(kind="next-token", predictions=())
-    assert kl_text(Comparison(before=output, after=output, kl_nats=(value,)), 0) == text
+    assert kl_words((value,), 0) == text
 
 
 @pytest.mark.parametrize(

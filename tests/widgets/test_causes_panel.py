@@ -1,5 +1,6 @@
 """The panel of causes: bars that choose heads, boxes of answers, and the map of patches."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,7 @@ def test_that_a_click_on_a_bar_selects_its_head_and_answers_can_be_typed(qtbot: 
     assert spec is not None
     assert np.nansum(spec.cells[0].values) == pytest.approx(3.0)
     assert attribution_cells(parts()).rows == ("embedding", "decoder 0", "decoder 1")
+    assert attribution_cells(replace(parts(), difference=-3.0)).note.startswith("= −3 logits")
 
 
 def test_that_a_map_of_heads_is_walked_and_chosen_from(qtbot: QtBot) -> None:

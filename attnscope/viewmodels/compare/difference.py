@@ -436,11 +436,6 @@ def labels_text(output: Output, tokens: Sequence[Token]) -> str:
     return f"points to “{_cut(pieces)}” ({next(iter(meant.values()))})"
 
 
-def kl_text(comparison: Comparison, index: int) -> str:
-    """KL(before ‖ after) of one prediction with its unit, three significant digits."""
-    return kl_words(comparison.kl_nats[index]) if 0 <= index < len(comparison.kl_nats) else ""
-
-
 def follows_text(comparison: Comparison) -> str:
     """Whether the second text follows the first, before and after; empty where nobody asked."""
     before, after = comparison.before.follows, comparison.after.follows
@@ -613,11 +608,12 @@ def pair_answers(first: Traced, second: Traced, way: Way) -> tuple[PairedAnswer,
     return tuple(found)
 
 
-def kl_words(kl_nats: float | None) -> str:
-    """KL(A ‖ B) with its unit, three significant digits; a dash where it is not defined."""
-    if kl_nats is None or not math.isfinite(kl_nats):
+def kl_words(kl_nats: tuple[float, ...], at: int) -> str:
+    """KL of one prediction with its unit, three significant digits; a dash where it is not defined."""
+    value = kl_nats[at] if 0 <= at < len(kl_nats) else math.nan
+    if not math.isfinite(value):
         return "KL –"
-    return "KL 0 nats" if kl_nats < _LEAST_NATS else f"KL {number_text(kl_nats, 3)} nats"
+    return "KL 0 nats" if value < _LEAST_NATS else f"KL {number_text(value, 3)} nats"
 
 
 def most_apart(kl_nats: tuple[float, ...]) -> int:

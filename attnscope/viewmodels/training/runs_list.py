@@ -156,11 +156,11 @@ class RunRow:
             case "best loss":
                 return fixed(run.best_loss, 4)
             case "accuracy":
-                return percent(run.last_accuracy, 1) if math.isfinite(run.last_accuracy) else "—"
+                return percent(run.last_accuracy, 1)
             case "parameters":
                 return count_text(run.n_parameters)
             case _:
-                return dict(self.settings).get(column, "—")
+                return dict(self.settings).get(column, "–")
 
     def _number(self, column: str) -> float | None:
         """Number in a numeric column; None for the other columns."""
@@ -182,7 +182,7 @@ class RunRow:
                 return ""
             return f"{value:.0f}" if value == round(value) else f"{value:.9g}"
         text = self.cell(column)
-        return "" if text == "—" else text
+        return "" if text == "–" else text
 
     def sort_key(self, column: str) -> tuple[bool, float, str]:
         """Numbers by size, words by letters, what is unknown last."""
@@ -193,7 +193,7 @@ class RunRow:
         try:
             return (False, float(text), name)
         except ValueError:
-            return (text == "—", math.inf, text.lower())
+            return (text == "–", math.inf, text.lower())
 
 
 def sorted_rows(rows: Sequence[RunRow], column: str, *, is_descending: bool) -> tuple[RunRow, ...]:

@@ -160,7 +160,7 @@ class CompareOutput(QWidget):
         values = self._state.differences.kl_nats
         both = self._places_with_both()
         place = both.index(at) if at in both else len(values)
-        self.kl.setText(kl_words(values[place] if place < len(values) else None) if compared else "")
+        self.kl.setText(kl_words(values, place) if compared else "")
 
 
 OfferModels = Callable[[], tuple[str, ...]]

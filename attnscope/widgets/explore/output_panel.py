@@ -38,7 +38,7 @@ from attnscope.viewmodels.compare.difference import (
     copied_text,
     follows_text,
     kind_words,
-    kl_text,
+    kl_words,
     most_changed_position,
     prediction_labels,
     text_difference,
@@ -390,6 +390,6 @@ class OutputPanel(QWidget):
         self.positions.setCurrentIndex(at)
         before, after = comparison.before.predictions[at], comparison.after.predictions[at]
         self.table.show_rows(candidate_rows(before, after))
-        self.kl.setText("" if self._is_alone else kl_text(comparison, at))
+        self.kl.setText("" if self._is_alone else kl_words(comparison.kl_nats, at))
         if comparison.after.p_write:
             self.copied.setText(copied_text(comparison, at))
