@@ -56,7 +56,7 @@ class Settings:
     export_choices: str = ""
 
     def with_recent(self, source: str) -> "Settings":
-        """The same settings with `source` as the model opened last."""
+        """The same settings with `source` as the last opened model."""
         others = tuple(name for name in self.recent if name != source)
         return dataclasses.replace(self, recent=(source, *others)[:_MAX_RECENT])
 
@@ -83,19 +83,19 @@ class StartOptions:
 
     @property
     def is_unattended(self) -> bool:
-        """Whether nobody looks: it is drawn into memory, and settings are neither read nor written."""
+        """Whether there is no user: windows are drawn into memory, and settings neither read nor written."""
         return self.is_smoke or bool(self.handout)
 
     @property
     def may_be_handed_over(self) -> bool:
-        """Whether a window that is open can do all of this."""
+        """Whether an open window can do all of this."""
         is_plain = not (self.is_new_window or self.is_unattended or self.is_safe_mode or self.is_reset)
         return bool(self.source) and not self.device and is_plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """Settings read at start, and a sentence for the person when something was wrong with the file."""
+    """Settings read at start, and a sentence for the user if the file was faulty."""
 
     settings: Settings
     warning: str = ""
@@ -144,7 +144,7 @@ def write_settings(settings: Settings, folder: Path) -> None:
 
 
 def reset_settings(folder: Path) -> Path | None:
-    """Move the settings file aside; returns its new name, or None when there was none.
+    """Move the settings file aside; returns its new name, or None if there was none.
 
     Raises UserError when it cannot be moved.
     """
@@ -187,7 +187,7 @@ def _move_aside(path: Path, error: Exception) -> str:
 
 
 def _aside_name(path: Path, why: str) -> Path:
-    """A free name beside `path` that carries the date."""
+    """A free name beside `path` with the date."""
     date = datetime.now().strftime("%Y-%m-%d")
     aside = path.with_name(f"{path.name}.{why}-{date}")
     n = 1

@@ -1,4 +1,4 @@
-"""Pictures that the program draws itself, each known by its words, and the numbers of a shape's outline.
+"""Pictures drawn by the program, each identified by its words, and the numbers of a shape's outline.
 
     star_07                     the eighth star: turned, a little bent, always the same
     star x12 y20 r9 t30 s7      a star around column 12, row 20, with a radius of 9 px, turned by 30°
@@ -99,7 +99,7 @@ _SEED = 1935
 
 
 def is_name(text: str) -> bool:
-    """Whether a text begins with the name of a kind that is drawn here."""
+    """Whether a text begins with the name of a kind drawn here."""
     return text.split()[:1] != [] and text.split()[0] in DRAWN_KINDS
 
 

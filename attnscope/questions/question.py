@@ -224,7 +224,7 @@ class Spans:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OpenOffsets:
-    """At which offsets heads learned to look: `masks` of each site [n_heads, limit + 1], 0 or 1.
+    """The offsets that heads learned to attend to: `masks` of each site [n_heads, limit + 1], 0 or 1.
 
     `p_open` [n_heads, limit + 1] is the chance that training left an offset open; `head` is asked about.
     """
@@ -277,7 +277,7 @@ class Decoded:
 
 
 class Reading(Protocol):
-    """One text read by a model; each part is worked out when it is asked for.
+    """One text read by a model; each part is computed on request.
 
     All raise UserError, in one sentence, for a model that has no such part.
     """
@@ -294,19 +294,19 @@ class Reading(Protocol):
         """The residual stream of `encoder` or `decoder`; auto: of the stack that predicts."""
 
     def passage(self, layer: int, stack: str = AUTO) -> Passage:
-        """The way through a layer, the last one at most, of `encoder` or `decoder`; auto: as `streams`."""
+        """The path through a layer, the last one at most, of `encoder` or `decoder`; auto: as `streams`."""
 
     def said(self, token: int) -> Said:
         """The model's output at a token of the stack that predicts."""
 
     def projections(self) -> Projections:
-        """Queries, keys and values of the head that is asked about."""
+        """Queries, keys and values of the head in question."""
 
     def next_tokens(self) -> NextTokens:
         """Predictions of the model, each from the tokens before it."""
 
     def log_p(self, positions: Sequence[int]) -> Numbers:
-        """The logarithms of p at some positions, [n_positions, vocab_size]."""
+        """Log-probabilities at some positions, [n_positions, vocab_size]."""
 
     def units(self, stack: str = AUTO) -> Units:
         """The units inside the feed-forward parts of `encoder` or `decoder`; auto: of what predicts."""
@@ -315,10 +315,10 @@ class Reading(Protocol):
         """Experts for the tokens, in `encoder` or `decoder`; auto: in the stack that predicts."""
 
     def attended(self) -> Attended:
-        """Queries, keys and weights of the head that is asked about, as they were in attention."""
+        """Queries, keys and weights of the head in question, as they were in attention."""
 
     def mixing(self) -> Mixing:
-        """How the layers of a model without attention mix tokens."""
+        """The weights by which the layers of a model without attention mix tokens."""
 
     def spans(self) -> Spans:
         """The spans that heads learned."""
@@ -333,7 +333,7 @@ class Reading(Protocol):
         """The steps of a recurrent decoder with attention."""
 
     def recalled(self) -> Recalled:
-        """The weights of a stack that reads its text in segments and remembers."""
+        """The weights of a stack that reads its text in segments with a memory."""
 
 
 def stack_option() -> Any:
@@ -344,11 +344,11 @@ def stack_option() -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoOptions:
-    """Nothing is to be chosen."""
+    """No options."""
 
 
 class Question(Scheme, ABC):
-    """A question about a model and a text. `name` is what people write, `title` what they read."""
+    """A question about a model and a text. `name` is typed, `title` displayed."""
 
     words: ClassVar[str] = ""
     """What it shows, in one line."""

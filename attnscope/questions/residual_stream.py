@@ -1,4 +1,4 @@
-"""How the residual stream grows: its norm after every layer, and what each part of a layer adds to it."""
+"""Growth of the residual stream: its norm after every layer, and the contribution of each part of a layer."""
 
 import math
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _WIDE = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Of which stack, and how many tokens the map shows."""
+    """The stack, and the number of tokens in the map."""
 
     stack: str = stack_option()
     n_shown: int = number(
@@ -28,7 +28,7 @@ class Options:
 
 
 class ResidualStream(Question):
-    """Norms and cosines of the stream and of what is added to it."""
+    """Norms and cosines of the stream and of the contributions to it."""
 
     name, title, order = "residual-stream", "Residual stream", 10
     words = "how long the stream is after each layer, and what attention and feed-forward add to it"
@@ -55,14 +55,14 @@ class ResidualStream(Question):
 
 
 def cosine(x: Numbers, change: Numbers) -> Numbers:
-    """The cosine of the angle between two vectors, over the last axis; NaN where one is nothing."""
+    """The cosine of the angle between two vectors, over the last axis; NaN if one is zero."""
     size = np.linalg.norm(x, axis=-1) * np.linalg.norm(change, axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(size > 0, (x * change).sum(axis=-1) / size, np.nan)
 
 
 def known_mean(values: Numbers) -> float:
-    """The mean of those that are numbers; NaN where none is."""
+    """The mean over the numbers; NaN if there is none."""
     known = values[np.isfinite(values)]
     return float(known.mean()) if len(known) else math.nan
 

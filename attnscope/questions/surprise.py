@@ -1,4 +1,4 @@
-"""How surprised a causal model is by each token of a text: −log p of what comes, and how unsure it was."""
+"""A causal model's surprise at each token of a text: its −log p, and the model's uncertainty before it."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ _MOST_NAMES = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """In which unit, and how many tokens the curves show."""
+    """The unit, and the number of tokens in the curves."""
 
     unit: str = one_of(
         "bits",
@@ -61,7 +61,7 @@ class Surprise(Question):
 def surprises(
     reading: Reading, ids: list[int], positions: tuple[int, ...]
 ) -> tuple[Numbers, Numbers, NDArray[np.int64]]:
-    """−ln p of each token, the entropy of what was expected there, and the token's rank from 0 on."""
+    """−ln p of each token, the entropy of the prediction there, and the token's rank from 0 on."""
     n = len(ids)
     surprise, entropy, rank = np.zeros(n), np.zeros(n), np.zeros(n, dtype=np.int64)
     size = max(1, _BLOCK_CELLS // max(1, reading.model.vocab_size))
@@ -77,7 +77,7 @@ def surprises(
 
 
 def bits_per_character(tokens: tuple[Token, ...], surprise_bits: Numbers) -> tuple[float, int]:
-    """Bits for each character of the text that the tokens stand for, special tokens left out; 0 of none."""
+    """Bits for each character of the text behind the tokens, without special tokens; 0 for none."""
     known = [k for k, token in enumerate(tokens) if not token.is_special and token.end > token.start]
     if not known:
         return 0.0, 0

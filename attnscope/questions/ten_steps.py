@@ -1,4 +1,4 @@
-"""How a recurrent decoder with attention writes one word, in ten steps with its own numbers.
+"""How a recurrent decoder with attention generates one word, in ten steps with its own numbers.
 
 | symbol | meaning                                                                  | shape               |
 |--------|--------------------------------------------------------------------------|---------------------|
@@ -28,7 +28,7 @@ _N_DIMENSIONS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Which word is written."""
+    """The word to show."""
 
     word: int = number(0, range(200), title="word", tip="Which word of the output is written, from 0")
 

@@ -1,4 +1,4 @@
-"""Frozen facts that travel between the parts of AttnScope.
+"""The frozen records that travel between the parts of AttnScope.
 
 Everything here is plain Python and numpy: no Qt, no torch. Arrays in records are read-only.
 """
@@ -54,7 +54,7 @@ def frozen_array(values: object, *, dtype: "DTypeLike", rank: int, name: str) ->
 def freeze(
     record: object, *names: str, dtype: "DTypeLike", rank: int, shape: tuple[int, ...] | None = None
 ) -> None:
-    """Let fields of a frozen record hold such arrays; a field without one stays without.
+    """Convert fields of a frozen record to such arrays; a field that is None stays None.
 
     Raises ValueError when the rank differs, or the shape where one is given.
     """

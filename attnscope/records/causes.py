@@ -60,7 +60,7 @@ class LensTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowLens(Request):
-    """Look at every layer of the open model through the lens; of long texts the last `max_positions`.
+    """Apply the lens to every layer of the open model; for long texts at the last `max_positions`.
 
     `target` None lets a sequence-to-sequence model write its own. Newest wins.
     """
@@ -77,7 +77,7 @@ class ShowLens(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LensShown(Reply):
-    """The table a ShowLens asked for."""
+    """Reply to ShowLens."""
 
     table: LensTable
 
@@ -148,7 +148,7 @@ class PatchMap:
         freeze(self, "patched", dtype=np.float32, rank=2, shape=(len(self.rows), len(self.columns)))
 
     def head_at(self, row: int, column: int) -> HeadRef | None:
-        """The head of a cell; None in a map of positions, or where a site has no such head."""
+        """The head of a cell; None in a map of positions, or if a site has no such head."""
         if self.kind != "head" or np.isnan(self.patched[row, column]):
             return None
         name, layer = self.rows[row].split()
@@ -156,7 +156,7 @@ class PatchMap:
         return HeadRef(stack=stack, layer=int(layer), head=column)
 
     def cell_of(self, head: HeadRef | None) -> tuple[int, int]:
-        """The cell of a head, (−1, −1) when the map has none."""
+        """The cell of a head, (−1, −1) if the map has none."""
         row = f"{head.stack} {head.layer}" if head is not None and self.kind == "head" else ""
         return (self.rows.index(row), head.head) if head is not None and row in self.rows else (-1, -1)
 
@@ -302,7 +302,7 @@ class InfluenceShown(Reply):
 
     @property
     def is_passing(self) -> bool:
-        """Whether it has no new method, only more of the flow."""
+        """Whether it only adds progress of the flow, and no new method."""
         return bool(self.flow_done)
 
 

@@ -51,7 +51,7 @@ class Series:
 def whiskers(
     xs: NDArray[np.float64], ends: NDArray[np.float64], colour: int, name: str = "interval"
 ) -> Series:
-    """An upright line at each x between its two `ends` [n, 2]; its name stands in tables only."""
+    """An upright line at each x between its two `ends` [n, 2]; its name appears in tables only."""
     ys = ends.ravel()
     return Series(name=name, xs=xs.repeat(2), ys=ys, colour=colour, style="whiskers", has_label=False)
 
@@ -77,7 +77,7 @@ class ChartField:
 
     @property
     def shown_edges(self) -> NDArray[np.float64]:
-        """The edges of the bins from the first to the last that holds anything."""
+        """The edges of the bins from the first to the last non-empty one."""
         used = np.flatnonzero(self.values.any(axis=1))
         return self.edges[used[0] : used[-1] + 2] if len(used) else self.edges
 
@@ -106,13 +106,13 @@ class Chart:
 
     @property
     def is_counted(self) -> bool:
-        """Whether what lies along the x axis are whole numbers, such as steps or layers."""
+        """Whether the x axis has whole numbers, such as steps or layers."""
         return all(np.array_equal(series.xs, np.round(series.xs)) for series in self.series)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellMap:
-    """`values` [n_rows, n_columns] and what they are; NaN is not allowed by a mask.
+    """`values` [n_rows, n_columns] and their meaning; NaN is forbidden by a mask.
 
     `weights` run from 0 to `limit`, `signed` from −limit to limit, `steps` from 1 to `limit`; `kinds` are
     numbers from 1 whose names are in `legend`. Without names rows and columns are numbered. `weights` and
@@ -154,7 +154,7 @@ Cell = str | float
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberTable:
-    """A table of words and numbers; NaN is no value."""
+    """A table of words and numbers; NaN is a missing value."""
 
     title: str
     columns: tuple[str, ...]
@@ -192,7 +192,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask(Request):
-    """Ask the open model about a text; `question` is its name, `options` what is chosen of it.
+    """Ask the open model about a text; `question` is the question's name, `options` its settings.
 
     `head` is the head that is asked about. `target` None lets a sequence-to-sequence model write its own.
     Newest wins.
@@ -211,7 +211,7 @@ class Ask(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered(Reply):
-    """The answer that an Ask asked for."""
+    """Reply to Ask."""
 
     question: str
     answer: Answer

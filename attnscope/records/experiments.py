@@ -1,4 +1,4 @@
-"""Small experiments that labs have done by the worker: questions, findings, and how far they are.
+"""Small experiments that the worker runs for labs: questions, findings, and their progress.
 
 A question holds all that its finding depends on, so equal questions have equal findings and are asked once.
 
@@ -43,7 +43,7 @@ ALL_RIGHT = 0.999
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenModel:
-    """The open model as labs may ask about it: `key` tells it from others, `text` is what it has read.
+    """The open model as seen by labs: `key` identifies it, `text` is the text it has read.
 
     `translates` says that it writes one text after another, `is_toy` that it knows a few whole words.
     """
@@ -97,7 +97,7 @@ class GradientCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientFinding:
-    """Every depth with both placements; while it is worked out, those that are done."""
+    """Every depth with both placements; so far, those that are done."""
 
     question: GradientQuestion
     curves: tuple[GradientCurve, ...]
@@ -110,7 +110,7 @@ class GradientFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmupQuestion:
-    """The first steps of a tiny Transformer with norms at one place, trained in the ways of `WARMINGS`."""
+    """The first steps of a tiny Transformer with norms at one place, trained by the methods of `WARMINGS`."""
 
     place: Place = "post"
     learning_rate: float = 0.01
@@ -122,7 +122,7 @@ class WarmupQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmupRun:
-    """One way: the loss (nats a token) and the size of each step's update.
+    """One method: the loss (nats a token) and the size of each step's update.
 
     `histograms` [n_steps, n_bins] counts parameters by log10 |Δθ|, `typical` is the median of |Δθ|.
     """
@@ -135,7 +135,7 @@ class WarmupRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmupFinding:
-    """Every way, as far as it has come. `edges` [n_bins + 1] border the bins in log10 |Δθ|.
+    """Every method so far. `edges` [n_bins + 1] border the bins in log10 |Δθ|.
 
     What is beyond the first or the last border is counted in the bin next to it.
     """
@@ -158,7 +158,7 @@ class ReachQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachCurve:
-    """One scheme: the loss (nats a token) at each place of a text, NaN where the model has no position.
+    """One scheme: the loss (nats a token) at each position of a text, NaN where the model has no position.
 
     The first `look_back` places cannot be predicted and are NaN as well.
     """
@@ -169,7 +169,7 @@ class ReachCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachFinding:
-    """Every scheme that is done; `chance` is the loss of a guess, `n_read` the length that was read."""
+    """Every finished scheme; `chance` is the loss of guessing, `n_read` the length read."""
 
     question: ReachQuestion
     curves: tuple[ReachCurve, ...]
@@ -180,7 +180,7 @@ class ReachFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritingQuestion:
-    """Small models that write rows of tokens again, trained on short rows and read on longer ones."""
+    """Small models that copy rows of tokens, trained on short rows and read on longer ones."""
 
     task: WritingTask = "reverse"
     n_trained: int = 12
@@ -205,7 +205,7 @@ class WritingCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritingFinding:
-    """Every model that was read: `n_rows` rows of each of `lengths`, first after `read_every` steps."""
+    """Every model that was evaluated: `n_rows` rows of each of `lengths`, first after `read_every` steps."""
 
     question: WritingQuestion
     lengths: tuple[int, ...]
@@ -217,7 +217,7 @@ class WritingFinding:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModifyQuestion:
     """The unmodified small Transformer and its modifications of a group, each trained `n_seeds` times; only
-    some of them where these are named.
+    the named ones, if any are named.
     """
 
     group: Group = "activation"
@@ -229,7 +229,7 @@ class ModifyQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModifyRow:
-    """One of `MODIFICATIONS`, with a number for each seed that is done, [n_done].
+    """One of `MODIFICATIONS`, with a number for each finished seed, [n_done].
 
     Losses are nats a token of held-out texts after a quarter of the steps and after all of them, BLEU is of
     greedy translations, NaN where none were made. `seconds` of the processor were needed for a model.
@@ -245,7 +245,7 @@ class ModifyRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModifyFinding:
-    """The rows that have at least one seed, in the order of the list."""
+    """The rows with at least one finished seed, in the order of the list."""
 
     question: ModifyQuestion
     rows: tuple[ModifyRow, ...]
@@ -253,7 +253,7 @@ class ModifyFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneQuestion:
-    """The model stories-masked, fine-tuned on a few sentences with every pair of two seeds, in both ways.
+    """The model stories-masked, fine-tuned on a few sentences with every pair of two seeds, by both methods.
 
     `n_inits` seeds draw the weights that are new, `n_orders` the batches. In the second way the
     `reinit_layers` layers next to the output begin anew as well.
@@ -269,7 +269,7 @@ class TuneQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneRun:
-    """One run: its two seeds from 0, the share of N_HELD_OUT sentences that it told right, and ‖θ_t − θ_0‖.
+    """One run: its two seeds from 0, the share of N_HELD_OUT sentences predicted right, and ‖θ_t − θ_0‖.
 
     `moved` has a number for each of the finding's layers; `is_reinitialised` says which way it was.
     """
@@ -283,7 +283,7 @@ class TuneRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneFinding:
-    """The runs that are done; `layers` name the model's layers from the input on."""
+    """The finished runs; `layers` names the model's layers from the input on."""
 
     question: TuneQuestion
     layers: tuple[str, ...]
@@ -294,7 +294,7 @@ class TuneFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayQuestion:
-    """Small decoders that say again the token so many positions back, for each of DISTANCES.
+    """Small decoders that repeat the token so many positions back, for each of DISTANCES.
 
     Each is trained until nothing more is learned, for `n_steps` at most.
     """
@@ -307,7 +307,7 @@ class DelayQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayPoint:
-    """One model at one distance after its `n_steps` of training: tokens told, of the finding's `n_read`."""
+    """One model at one distance after its `n_steps` of training: right tokens, of the finding's `n_read`."""
 
     reader: Reader
     distance: int
@@ -318,7 +318,7 @@ class DelayPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayFinding:
-    """The points that are done."""
+    """The finished points."""
 
     question: DelayQuestion
     n_read: int
@@ -348,7 +348,7 @@ class StoreQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreRow:
-    """One decoder: bytes kept when the loss is known, the most at once, and the median time of a step."""
+    """One decoder: bytes kept once the loss is known, the peak, and the median time of a step."""
 
     keeping: Keeping
     n_layers: int
@@ -359,7 +359,7 @@ class StoreRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFinding:
-    """The decoders that are done; `errors` of the deepest, at the input of each layer, once all are.
+    """The finished decoders; `errors` of the deepest, at the input of each layer, once all are done.
 
     They are the largest difference between what a layer read and what is found again, as a share of the
     largest number there: in float32, and `wide_errors` in float64.
@@ -378,7 +378,7 @@ STEP_WAYS: tuple[StepWay, ...] = get_args(StepWay)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepsQuestion:
-    """The same decoder trained on the same batches in every one of `STEP_WAYS`; `n_parts` of each batch."""
+    """The same decoder trained on the same batches by each of `STEP_WAYS`; `n_parts` of each batch."""
 
     n_parts: int = 4
     batch: int = 32
@@ -390,8 +390,8 @@ class StepsQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepsRow:
-    """One way: its loss before each step in nats a token, the median time of a step, and the most bytes
-    that the tensors of a step take at once.
+    """One method: its loss before each step in nats a token, the median time of a step, and the peak bytes of
+    a step's tensors.
 
     `gradient_error` is ‖g − g₆₄‖ / ‖g₆₄‖ of the first step, where g₆₄ is the gradient in float64.
     """
@@ -405,7 +405,7 @@ class StepsRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepsFinding:
-    """All ways, as far as they have trained."""
+    """All methods, as far as they have trained."""
 
     question: StepsQuestion
     rows: tuple[StepsRow, ...]
@@ -416,8 +416,8 @@ WritingWay = Literal["greedy", "beams"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BleuQuestion:
-    """The BLEU of a translator on pairs of sentences: the first `n_pairs` of a file, or those that come with
-    the program.
+    """The BLEU of a translation model on pairs of sentences: the first `n_pairs` of a file, or the bundled
+    ones.
 
     `model` is the open one, else english-french. `stamp` tells the file from what it was before. With a
     `held_out` share only pairs that this share kept from training by their checksums are read.
@@ -434,7 +434,7 @@ class BleuQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BleuText:
-    """One translation: the `words` that are counted, and for n = 1 … 4 which n-grams a reference has.
+    """One translation: the counted `words`, and for n = 1 … 4 the n-grams found in a reference.
 
     `index` is its place among the texts. `matches[n - 1]` has the n-gram that begins at each word.
     """
@@ -449,7 +449,7 @@ class BleuText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BleuNumbers:
-    """BLEU of some texts, 0…100, with the ends of its 95 % interval, NaN while it is not drawn.
+    """BLEU of some texts, 0…100, with the ends of its 95 % interval, NaN until it is computed.
 
     `n_words` have the translations, `n_right_words` the references that they are held against.
     """
@@ -475,7 +475,7 @@ class BleuPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BleuFinding:
-    """The translations that are made, short sources first, and their score; parts by length at the end.
+    """The finished translations, short sources first, and their score; parts by length at the end.
 
     `n_cut` were cut before they ended. `signature` names sacrebleu's version and settings.
     """
@@ -517,7 +517,7 @@ class ProbeQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeLayer:
-    """The probes after so many layers: shares of held-out words that are right, with their intervals.
+    """The probes after so many layers: accuracies on held-out words, with their intervals.
 
     `by_label` is the share of the task among the words of each of the finding's labels.
     """
@@ -530,7 +530,7 @@ class ProbeLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeFinding:
-    """The layers that are done, the first of which is what enters the first layer, of `n_layers`.
+    """The finished layers, the first of which is the input of the first layer, of `n_layers`.
 
     `majority` and `word_alone` are right without a model: the most frequent label, and the most frequent one
     of each word. `n_unread` labelled words were cut off or share their pieces.
@@ -584,13 +584,13 @@ F = TypeVar("F", bound=Finding)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunExperiment(Request):
-    """Do an experiment in the background; it ends another one of its kind that is under way."""
+    """Run an experiment in the background; it ends another one of its kind."""
 
     question: Question
 
     @property
     def work(self) -> str:
-        """One experiment for each kind of question is under way at most."""
+        """At most one experiment runs for each kind of question."""
         return type(self.question).__name__
 
 
@@ -624,7 +624,7 @@ class ExperimentAnswer:
     error: str = ""
 
     def of(self, kind: type[F]) -> F | None:
-        """The finding if it is of a kind, None while there is none."""
+        """The finding if it is of this kind, else None."""
         return self.finding if isinstance(self.finding, kind) else None
 
     @property

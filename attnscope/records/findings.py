@@ -85,8 +85,8 @@ class SyntaxTable:
         return found
 
     def best(self, head: HeadRef) -> int | None:
-        """The relation in which a head lies furthest above the best fixed offset, the lower end of its
-        interval counted: of many relations a rare one leads by chance. None where no interval is known.
+        """The relation with a head's largest margin over the best fixed offset, by the lower end of its
+        interval: among many relations a rare one could lead by chance. None if no interval is known.
         """
         row = self.heads.index(head)
         least = [self.estimate(row, column).least for column in range(len(self.relations))]
@@ -156,7 +156,7 @@ class AlignmentTable:
 
     @property
     def best(self) -> int | None:
-        """The place of the smallest error rate; None when there is none."""
+        """The index of the smallest error rate; None if there is none."""
         return None if np.isnan(self.error_rate).all() else int(np.nanargmin(self.error_rate))
 
     def label(self, index: int) -> str:
@@ -172,7 +172,7 @@ AlignmentRows = Literal["predicting", "reading"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldFiles:
-    """A file of pairs with a tab between source and target, and a file with the links of each line.
+    """A file of source and target pairs separated by tabs, and a file with the links of each line.
 
     `counts_from` is the number of the first word of a line, 0 or 1.
     """
@@ -188,7 +188,7 @@ OWN_LINKS = GoldFiles(pairs="", links="")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldCell:
-    """One gold link on a map of tokens: rows and columns from the first to before the second.
+    """One gold link on a map of tokens: rows and columns, each from the first to before the second.
 
     `words` are the target word and the source word.
     """
@@ -201,7 +201,7 @@ class GoldCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldPair:
-    """A text with the translation that gold links are of; `name` says where it stands."""
+    """A text with the translation to which gold links belong; `name` says where it comes from."""
 
     source: str
     target: str
@@ -223,7 +223,7 @@ class ShowAlignment(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlignmentShown(Reply):
-    """The links of the text, and the table of every cross head and layer mean on this text alone.
+    """The links of the text, and the table of all cross heads and layer means on this text alone.
 
     Without links `table` is None and `note` says what is missing; `offered` is a pair whose links are known
     and which could be read instead, `following` the next pair of the files. `origin` says whose links they
@@ -349,7 +349,7 @@ def _cell(value: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """The table and the card of every head, in its order; relations of trees and alignments where known.
+    """The table and the card of every head, in its order; relations of trees and alignments if known.
 
     `notes` say which parts are missing, and why.
     """
@@ -367,7 +367,7 @@ class Findings:
         return f"Findings of {n_heads} of {table.model or 'a model'} over {n_texts}"
 
     def rows(self) -> list[dict[str, object]]:
-        """One row a head: which it is, what it does, and each measure's value, interval and texts."""
+        """One row a head: its name, its role, and each measure's value, interval and texts."""
         return [self._row(i) for i in range(len(self.cards))]
 
     def _row(self, row: int) -> dict[str, object]:
@@ -381,7 +381,7 @@ class Findings:
         return cells
 
     def to_dict(self, order: Sequence[int] | None = None) -> dict[str, object]:
-        """Everything, of plain lists, numbers and strings; `order` chooses and orders the heads."""
+        """The whole result as plain lists, numbers and strings; `order` chooses and orders the heads."""
         table, chosen = self.table, range(len(self.cards)) if order is None else order
         found: dict[str, object] = {
             "model": table.model,
@@ -457,7 +457,7 @@ class MeasureHeads(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowCard(Request):
-    """Show what one head does, with its most telling texts, from the last pass."""
+    """Show one head's role, with its most telling texts, from the last pass."""
 
     head: HeadRef
 
@@ -471,7 +471,7 @@ class MeasuringNews(CountedNews):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadsMeasured(Reply):
-    """The pass is complete: the numbers of all heads and what each does, without texts."""
+    """The pass is complete: the numbers and the role of each head, without texts."""
 
     found: Findings
 

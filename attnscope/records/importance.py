@@ -272,7 +272,7 @@ class PruningCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurveSoFar:
-    """A curve to which points are still added, from every head on."""
+    """An unfinished curve, starting with every head on."""
 
     curve: PruningCurve
 
@@ -319,7 +319,7 @@ class HeadsRanked(Reply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurveMeasured(Reply):
-    """One curve; while it is not `is_whole`, the points there are so far."""
+    """One curve; until it is `is_whole`, the points so far."""
 
     curve: PruningCurve
     is_whole: bool = True
@@ -327,7 +327,7 @@ class CurveMeasured(Reply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvesMeasured(Reply):
-    """The pass is complete; `texts` says what the texts were."""
+    """The pass is complete; `texts` describes the texts."""
 
     texts: str
 
@@ -354,7 +354,7 @@ class SiteHeads:
 
     @property
     def n_left(self) -> int:
-        """Heads that still do something."""
+        """Heads that still have an effect."""
         return sum(head is not None for head in self.heads)
 
     @property
@@ -376,7 +376,7 @@ class PruningProof:
 
     @property
     def relative(self) -> float:
-        """The largest difference as a part of the largest logit."""
+        """The largest difference relative to the largest logit."""
         return self.max_difference / self.largest_logit if self.largest_logit else self.max_difference
 
     @property
@@ -399,7 +399,7 @@ class PruningProof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSize:
-    """Numbers a model learned, bytes they take, and bytes of its weights files; None when not on disk."""
+    """A model's parameters, their bytes, and the bytes of its weights files; None if not on disk."""
 
     n_parameters: int
     n_bytes: int
@@ -408,7 +408,7 @@ class ModelSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedChange:
-    """Time of one pass, the model before and the smaller one taking turns.
+    """Time of one pass, alternating between the original and the smaller model.
 
     Times are medians; `ratio` is the median of before / after over the turns, with its quartiles:
     above 1 the smaller model is faster.
@@ -451,7 +451,7 @@ class PruningReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TryPruning(Request):
-    """Remove the heads that are off from a copy of the open model, prove and measure it; saves nothing."""
+    """Remove the heads that are off from a copy of the open model, check and measure it; saves nothing."""
 
     needs_model = "Pruning"
     gates: Gates = NO_GATES
@@ -462,7 +462,7 @@ class TryPruning(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavePruned(Request):
-    """Save the copy that the TryPruning numbered `tried` made."""
+    """Save the copy made by the TryPruning numbered `tried`."""
 
     needs_model = "Pruning"
     tried: int
@@ -471,12 +471,12 @@ class SavePruned(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetPruned(Request):
-    """The copy that was tried is not wanted any more; its memory is freed. No reply comes."""
+    """Free the memory of the copy, which is no longer wanted. No reply comes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruningTried(Reply):
-    """The smaller model is made and judged; `shapes` are those this model can be saved in."""
+    """The smaller model has been made and checked; `shapes` are the forms in which it can be saved."""
 
     report: PruningReport
     shapes: tuple[PruneShape, ...]

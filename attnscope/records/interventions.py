@@ -1,5 +1,5 @@
-"""Changes made by hand: of single heads, beyond a gate, in words and as JSON; masks that a person has drawn,
-which say which tokens see which in one stack, and the edge lists that hold them.
+"""Manual changes: of single heads, beyond a gate, in words and as JSON; masks drawn by the user, which say
+which tokens see which in one stack, and the edge lists that hold them.
 """
 
 import re
@@ -69,7 +69,9 @@ class UseMask:
 
     @property
     def head(self) -> HeadRef:
-        """The first head of the stack: where lists of changes file the mask, which is of every head."""
+        """The first head of the stack, under which lists of changes file the mask, which applies to every
+        head.
+        """
         return HeadRef(stack=self.stack, layer=0, head=0)
 
     @property
@@ -106,7 +108,7 @@ class UseMask:
 
 
 def blind_rows(cells: Cells, *, is_causal: bool) -> tuple[int, ...]:
-    """The queries that see no key, with what causality forbids taken out."""
+    """The queries that see no key, under causality as well."""
     seen = np.tril(cells) if is_causal else cells
     return tuple(int(row) for row in np.flatnonzero(~seen.any(axis=1)))
 
@@ -117,12 +119,12 @@ def n_ahead(cells: Cells) -> int:
 
 
 def rows_as_text(cells: Cells) -> tuple[str, ...]:
-    """Each row as the keys it allows: `0-3 5`; an empty text for none."""
+    """Each row as its allowed keys: `0-3 5`; an empty text for none."""
     return tuple(_runs(np.flatnonzero(row)) for row in cells)
 
 
 def cells_from_rows(rows: Sequence[str]) -> Cells:
-    """The inverse of `rows_as_text`; raises ValueError naming the row that is not understood."""
+    """The inverse of `rows_as_text`; raises ValueError naming the invalid row."""
     n = len(rows)
     if not 1 <= n <= MAX_MASK_TOKENS:
         raise ValueError(f"a mask of {n} rows, not of 1 to {MAX_MASK_TOKENS}")
@@ -159,7 +161,7 @@ def _runs(keys: NDArray[np.int64]) -> str:
 
 
 def maskable_stack(sites: Sequence[Site]) -> Stack | None:
-    """The stack that a drawn mask is for: the self-attention over the text; None where there is none.
+    """The stack for a drawn mask: the self-attention over the text; None if there is none.
 
     In a model that reads one text and writes another it is the encoder.
     """
@@ -180,7 +182,7 @@ _ARROWS = re.compile(r"\s*(?:->|→|=>)\s*")
 
 
 def edges_from_text(text: str, tokens: Sequence[Token]) -> tuple[Edge, ...]:
-    """The edges of a list, each once, in its order; raises UserError naming each wrong line."""
+    """The edges of a list, each once, in order; raises UserError naming each invalid line."""
     if len(text) > MAX_CHARACTERS:
         raise UserError(
             f"The edge list has {len(text):,} characters.",
@@ -207,7 +209,7 @@ def edges_from_text(text: str, tokens: Sequence[Token]) -> tuple[Edge, ...]:
 
 
 def _ends_of(line: str, named: dict[str, tuple[int, ...]], n_tokens: int) -> Ends | str:
-    """The queries and the keys of one line, or what is wrong with it."""
+    """The queries and the keys of one line, or its fault."""
     fields = [
         (quoted if quoted else plain, bool(quoted))
         for quoted, plain in _FIELD.findall(_ARROWS.sub(" ", line))
@@ -230,7 +232,7 @@ def _ends_of(line: str, named: dict[str, tuple[int, ...]], n_tokens: int) -> End
 
 
 def _named_places(tokens: Sequence[Token]) -> dict[str, tuple[int, ...]]:
-    """The places of every piece and every word, as written and in small letters."""
+    """The positions of every piece and every word, as written and in lower case."""
     words: list[list[int]] = []
     for place, token in enumerate(tokens):
         if words and token.joins_previous:
@@ -338,7 +340,7 @@ _KINDS: dict[str, type[Intervention]] = {
 
 
 def as_interventions(given: Intervention | Sequence[Intervention], sites: tuple[Site, ...]) -> Interventions:
-    """One intervention, or several, as a tuple; their heads may be named in any way that `sites` allow.
+    """One intervention, or several, as a tuple; heads may be named in any form that `sites` allows.
 
     Raises UserError for anything else.
     """
@@ -356,7 +358,7 @@ def as_interventions(given: Intervention | Sequence[Intervention], sites: tuple[
 
 
 def _with_heads(one: Intervention, sites: tuple[Site, ...]) -> Intervention:
-    """`one` with its heads as records, where they were given as texts or tuples."""
+    """`one` with its heads as records, if they were given as texts or tuples."""
     if isinstance(one, UseMask):
         return one
     head = head_named(one.head, sites) if not isinstance(one.head, HeadRef) else one.head
@@ -369,7 +371,7 @@ def _with_heads(one: Intervention, sites: tuple[Site, ...]) -> Intervention:
 
 
 def as_python(intervention: Intervention) -> str:
-    """An intervention as it is written in a script that has `import attnscope as at`."""
+    """An intervention as written in a script with `import attnscope as at`."""
     if isinstance(intervention, UseMask):
         rows = list(rows_as_text(intervention.cells))
         return f"at.UseMask.of_rows({intervention.stack!r}, {rows}, {intervention.name!r})"
@@ -382,7 +384,7 @@ def as_python(intervention: Intervention) -> str:
 
 
 def interventions_as_json(interventions: Interventions) -> list[dict[str, object]]:
-    """Every intervention as JSON can hold it."""
+    """Every intervention as JSON."""
     names = {kind: name for name, kind in _KINDS.items()}
     return [{"kind": names[type(one)], **_CODEC.write(one)} for one in interventions]
 

@@ -58,7 +58,7 @@ from attnscope.schemes.scores import Comparison
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A picture of `n_rows` × `n_columns` patches; `n_first` special tokens stand before them.
+    """A picture of `n_rows` × `n_columns` patches, preceded by `n_first` special tokens.
 
     `text` is the path it was read from.
     """
@@ -81,7 +81,7 @@ class Picture:
         return self.n_first + self.n_rows * self.n_columns
 
     def place(self, token: int) -> tuple[int, int] | None:
-        """Row and column of the patch that a token is; None for a special one."""
+        """Row and column of a token's patch; None for a special token."""
         patch = token - self.n_first
         return divmod(patch, self.n_columns) if patch >= 0 else None
 
@@ -91,7 +91,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowPicture(Request):
-    """Give the picture whose path is `text`, as the open model sees it. Newest wins."""
+    """Ask for the picture whose path is `text`, as the open model sees it. Newest wins."""
 
     is_view = True
     text: str
@@ -99,7 +99,7 @@ class ShowPicture(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureShown(Reply):
-    """The picture a ShowPicture asked for."""
+    """Reply to ShowPicture."""
 
     picture: Picture
 
@@ -111,7 +111,7 @@ def within(error: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfCheck:
-    """Whether a trace can be believed, with the numbers behind it.
+    """Whether a trace can be trusted, with the numbers behind it.
 
     `row_sum_error` is max |Σ_j a_ij − 1|; `forbidden_weight` the largest weight where the mask
     forbids; `output_error` max |weights·v − the model's own head output| over the checked sites. Of long
@@ -144,12 +144,12 @@ class SelfCheck:
         return self.is_evaluation_mode and self.worst <= self.tolerance
 
     def to_dict(self) -> dict[str, object]:
-        """All of it, for JSON; `where` only where something is wrong."""
+        """All of it, for JSON; `where` only if something is wrong."""
         return {name: value for name, value in asdict(self).items() if name != "where" or value}
 
     @property
     def badge(self) -> str:
-        """The verdict in as few words as a picture has room for."""
+        """The verdict in a few words, for a picture."""
         if self.is_empty:
             return "no attention"
         if self.is_given:
@@ -166,7 +166,7 @@ class SelfCheck:
 
     @property
     def sentence(self) -> str:
-        """The verdict, and what is wrong with which layers."""
+        """The verdict, and the faults of which layers."""
         return f"{self.where}: {self._verdict}" if self.where else self._verdict
 
     @property
@@ -250,7 +250,7 @@ class SiteGrid:
 
     @property
     def is_pooled(self) -> bool:
-        """Whether a level stands for more than one cell."""
+        """Whether a level covers more than one cell."""
         return self.levels.shape[1:] != (self.n_queries, self.n_keys)
 
 
@@ -377,7 +377,7 @@ class HeadInside:
             raise ValueError(f"the output is {self.output.shape}, v {self.v.shape}")
 
     def called_after(self, rows: Rows) -> "HeadInside":
-        """The same with its query called as maps call their rows; see `row_labels`."""
+        """The same with its query named as rows of maps are; see `row_labels`."""
         (token,) = row_labels((self.query_token,), self.written, rows)
         return self if token is self.query_token else replace(self, query_token=token, written=None)
 
@@ -405,7 +405,7 @@ class HeadInside:
         return bool(self.score[row] > -math.inf)
 
     def strongest(self) -> int | None:
-        """The row of the key with the largest weight; None where the mask hides all."""
+        """The row of the key with the largest weight; None if the mask hides all."""
         seen = np.nan_to_num(self.weight, nan=-1.0)
         return int(seen.argmax()) if seen.size and seen.max() >= 0 else None
 
@@ -430,7 +430,7 @@ class ShowInside(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsideShown(Reply):
-    """The numbers a ShowInside asked for."""
+    """Reply to ShowInside."""
 
     inside: HeadInside
 
@@ -553,7 +553,7 @@ def on_slots(
 def difference(
     first: NDArray[np.float32], second: NDArray[np.float32]
 ) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
-    """Δ = second − first and who allows each cell, both from `on_slots`."""
+    """Δ = second − first and which side allows each cell, both from `on_slots`."""
     is_first, is_second = np.isfinite(first), np.isfinite(second)
     delta = np.full(first.shape, np.nan, dtype=np.float32)
     np.subtract(second, first, out=delta, where=is_first & is_second)
@@ -566,13 +566,13 @@ def difference(
 
 
 def mean_abs_of(delta: NDArray[np.float32]) -> float:
-    """The mean of |Δ| over the cells that both sides allow; NaN when there is none."""
+    """The mean of |Δ| over the cells that both sides allow; NaN if there is none."""
     sizes = np.abs(delta[np.isfinite(delta)], dtype=np.float64)
     return float(sizes.mean()) if sizes.size else float("nan")
 
 
 def moved_of(delta: NDArray[np.float32]) -> float:
-    """The mean over queries of ½ Σ_j |Δ_ij|, over the cells both sides allow; NaN when there is none.
+    """The mean over queries of ½ Σ_j |Δ_ij|, over the cells both sides allow; NaN if there is none.
 
     Of two rows that sum to 1 this is their total variation distance, 0…1.
     """
@@ -585,13 +585,13 @@ def moved_of(delta: NDArray[np.float32]) -> float:
 
 
 def peak_of(delta: NDArray[np.float32]) -> float:
-    """The largest |Δ|; 0 when there is none."""
+    """The largest |Δ|; 0 if there is none."""
     finite = delta[np.isfinite(delta)]
     return float(np.abs(finite).max()) if finite.size else 0.0
 
 
 def pooled_difference(delta: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.float32]:
-    """Δ in at most `size` (height, width) cells, each the Δ of the largest |Δ| it stands for; NaN: none."""
+    """Δ in at most `size` (height, width) cells, each showing its largest |Δ|; NaN: none."""
     n_rows, n_cols = delta.shape
     height, width = min(size[0], n_rows), min(size[1], n_cols)
     if (height, width) == delta.shape or not delta.size:
@@ -608,7 +608,7 @@ def pooled_difference(delta: NDArray[np.float32], size: tuple[int, int]) -> NDAr
 
 
 def levels_of(delta: NDArray[np.float32], peak: float) -> NDArray[np.uint8]:
-    """Δ as bytes around 128, relative to `peak`; 0 where there is no number."""
+    """Δ as bytes around 128, relative to `peak`; 0 for a missing number."""
     shares = np.nan_to_num(delta / np.float32(peak if peak > 0 else 1.0), nan=0.0)
     levels: NDArray[np.uint8] = np.rint(128 + 127 * np.clip(shares, -1.0, 1.0)).astype(np.uint8)
     levels[~np.isfinite(delta)] = 0
@@ -620,7 +620,7 @@ _WORDS = ("name", "note", "axes", "formula", "source")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionTable:
-    """One positional encoding: its matrix and how alike its positions are.
+    """One positional encoding: its matrix and the similarity of its positions.
 
     `matrix` [n_positions, d_model]; `cosine` [n_positions, n_positions] in −1…1; `by_offset` and
     `dot_by_offset` [n_positions]: mean cosine and mean dot product of all pairs at offset 0, 1, ….

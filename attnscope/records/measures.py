@@ -71,7 +71,7 @@ def intervals_said(n: int, of: str = "text", *, level: float = LEVEL) -> str:
 
 
 def with_interval(value: float, low: float, high: float, digits: int = 2) -> str:
-    """For instance `0.96 (0.95–0.97)`; the value alone where there is no interval, a dash where none is."""
+    """For instance `0.96 (0.95–0.97)`; the value alone without an interval, a dash without a value."""
     if value != value:
         return "–"
     interval = f" ({low:.{digits}f}–{high:.{digits}f})" if low == low else ""
@@ -80,7 +80,9 @@ def with_interval(value: float, low: float, high: float, digits: int = 2) -> str
 
 @cache
 def student_t(n_freedom: int, level: float = LEVEL) -> float:
-    """The t that holds `level` of Student's distribution between −t and t, from `n_freedom` 1 on."""
+    """The t such that a share `level` of Student's distribution lies between −t and t, for `n_freedom` from
+    1.
+    """
     low, high = 0.0, 1.0
     while _inside(high, n_freedom) < level:
         high *= 2
@@ -129,7 +131,7 @@ def share_over_seeds(n_right: Sequence[int], n: int) -> Share:
 
 
 def difference_of(first: Sequence[int], n_first: int, second: Sequence[int], n_second: int) -> Share:
-    """The first share less the second; seed by seed, as many of the one as of the other."""
+    """The first share minus the second; seed by seed, with equally many of each."""
     one, other = wilson(sum(first), n_first * len(first)), wilson(sum(second), n_second * len(second))
     ps = [a / n_first - b / n_second for a, b in zip(first, second, strict=True)]
     p1, p2 = sum(first) / (n_first * len(first)), sum(second) / (n_second * len(second))
@@ -150,7 +152,7 @@ def has_sign(found: Share, sign: int) -> bool | None:
 
 
 def _reach(values: Sequence[float]) -> float:
-    """Half of the interval over seeds; 0 for a single one, which says nothing of others."""
+    """Half the width of the interval over seeds; 0 for a single one, which says nothing of others."""
     n = len(values)
     return student_t(n - 1) * statistics.stdev(values) / math.sqrt(n) if n > 1 else 0.0
 
@@ -171,7 +173,7 @@ N_TELLING = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusMeasure:
-    """One column of the table: its name in files, its name for people, its unit and definition."""
+    """One column of the table: its name in files, its display name, its unit and definition."""
 
     name: str
     title: str
@@ -190,7 +192,7 @@ MEASURE_NAMES: tuple[str, ...] = tuple(MEASURES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A mean over `n` texts, or over sentences or random rows `of`, with its interval; NaN where none is."""
+    """A mean over `n` texts, or over sentences or random rows `of`, with its interval; NaN for none."""
 
     value: float
     low: float
@@ -228,7 +230,7 @@ class Estimate:
 
     @property
     def text(self) -> str:
-        """For instance `0.96 (0.95–0.97)`; a dash where nothing applies."""
+        """For instance `0.96 (0.95–0.97)`; a dash if nothing applies."""
         if not self.is_known:
             return "–"
         return with_interval(self.value, self.low, self.high)
@@ -299,7 +301,7 @@ class HeadTable:
         )
 
     def heaviest_offset(self, head: HeadRef) -> int | None:
-        """The offset with most of the weight of rows of words; None between two texts."""
+        """The offset with the largest weight over rows of words; None between two texts."""
         shares = self.offset_shares[self._row(head)]
         return None if np.isnan(shares).all() else int(np.nanargmax(shares)) - OFFSET_REACH
 
@@ -309,7 +311,7 @@ class HeadTable:
         return found
 
     def telling_texts(self, head: HeadRef, name: str) -> tuple[int, ...]:
-        """The numbers of the texts in which the measure of the head was largest, the largest first."""
+        """The indices of the texts with the head's largest values of the measure, largest first."""
         numbers = self.telling[self._row(head), self._column(name)]
         return tuple(int(number) for number in numbers if number >= 0)
 
@@ -386,7 +388,7 @@ RoleName = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TellingText:
-    """A text in which a head did most of what it does: its strongest edges as (query, key, weight)."""
+    """A text that shows a head's role well: its strongest edges as (query, key, weight)."""
 
     number: int
     source: str
@@ -398,7 +400,7 @@ class TellingText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """One thing a head does: `strength` is its number over the number that makes the role, so 1 or more."""
+    """One role of a head: `strength` is its number over the threshold of the role, so 1 or more."""
 
     name: RoleName
     sentence: str
@@ -504,7 +506,7 @@ class SiteSpectrum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenPair:
-    """Two tokens and what a head's weights make of them.
+    """Two tokens and their value under a head's weights.
 
     `ov`: attending to `first` raises the logit of `second` by `value` (before the last norm's scale);
     `qk`: the query `first` scores the key `second` by `value`.
@@ -516,7 +518,9 @@ class TokenPair:
 
     @property
     def is_text(self) -> bool:
-        """Whether both pieces can be read: none of them bytes of no character, or a control sign."""
+        """Whether both pieces are readable: neither incomplete bytes of a character nor a control
+        character.
+        """
         pieces = (self.first.piece, self.second.piece)
         return all(piece.isprintable() and not _BYTES.search(piece) for piece in pieces)
 
@@ -538,7 +542,7 @@ class HeadCircuit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollapseCurve:
-    """‖res(X)‖/‖X‖ of the stream: of the input, then after each layer."""
+    """‖res(X)‖/‖X‖ of the stream: at the input, then after each layer."""
 
     stack: Stack
     has_skips: bool
@@ -579,18 +583,18 @@ class WeightPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadWeightsFound:
-    """Both products of one head, as far as they are known."""
+    """Both products of one head, as far as known."""
 
     head: HeadRef
     parts: tuple[WeightPart, ...] = ()
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing more is to come."""
+        """Whether it is complete."""
         return len(self.parts) == 2 and all(part.circuit or part.refusal for part in self.parts)
 
     def part(self, kind: CircuitKind) -> WeightPart:
-        """One of the products; an empty one while nothing is known of it."""
+        """One of the products; empty while unknown."""
         return next((part for part in self.parts if part.kind == kind), WeightPart(kind=kind))
 
 

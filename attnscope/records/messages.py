@@ -26,7 +26,9 @@ from attnscope.records.tokens import Token, Tokens
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenText(Request):
-    """Read a text file; of it as much as any model could use. With `tokens` it is an edge list of them."""
+    """Read a text file, up to the length that any model could use. With `tokens` it is an edge list of
+    them.
+    """
 
     path: str
     tokens: tuple[Token, ...] = ()
@@ -34,7 +36,7 @@ class OpenText(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextOpened(Reply):
-    """A file's text. `n_cut` characters were left out, `n_replaced` bytes were no UTF-8.
+    """A file's text. `n_cut` characters were left out, `n_replaced` bytes were not UTF-8.
 
     Of an edge list there are the `edges`, or what is wrong with it.
     """
@@ -131,7 +133,7 @@ class ShowPositions(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartTraining(Request):
-    """Train a recipe into the run folder `out`; resumes a run there, which may get longer if said so."""
+    """Train a recipe into the run folder `out`; resumes a run there, which may be lengthened if requested."""
 
     recipe: str
     out: str
@@ -181,7 +183,7 @@ class ModelLoaded(Reply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traced(Reply):
-    """One text seen by one model: every head small, the wanted heads in full, what the model says.
+    """One text read by one model: all heads as thumbnails, the requested heads in full, the model's output.
 
     `source` and `target` are the tokens of both texts. `grids` has one entry for each site, in the
     model's order. `measures` covers every head. `comparison` is without gates against with gates; where it
@@ -218,7 +220,7 @@ class Traced(Reply):
 
     @property
     def is_whole(self) -> bool:
-        """Whether this is all, so that no other trace follows under its number."""
+        """Whether this is complete, so that no further trace follows under its number."""
         return self.known is None and self.is_target_whole
 
     def knows(self, site: SiteKey) -> bool:
@@ -241,7 +243,7 @@ class Traced(Reply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadsShown(Reply):
-    """The heads a ShowHeads asked for; `trace` is the number of the trace that it named."""
+    """Reply to ShowHeads; `trace` is the number of the trace that it named."""
 
     model: str
     maps: tuple[HeadMap, ...]
@@ -250,7 +252,7 @@ class HeadsShown(Reply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionsShown(Reply):
-    """The tables a ShowPositions asked for, in its order."""
+    """Reply to ShowPositions, in its order."""
 
     tables: tuple[PositionTable, ...]
     checks: tuple[PositionCheck, ...] = ()
@@ -296,7 +298,7 @@ class Progress(News):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed(Reply):
-    """A request that came to nothing; the session is as it was.
+    """A failed request; the session is unchanged.
 
     `message` says what happened, what was expected and what to do. `crash_log` names the log when
     the fault is the program's own.

@@ -79,12 +79,12 @@ class ModelInfo:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether this is recorded attention, without a model that could read, write or be changed."""
+        """Whether this is recorded attention, without a model that could read, generate or be changed."""
         return self.reads == "attention"
 
     @property
     def fixed_heads(self) -> str:
-        """Why no head can be turned down or edited, in a sentence; empty where each can."""
+        """Why no head can be gated or edited, in a sentence; empty if each can."""
         if self.is_recorded:
             return "This is recorded attention: only the heads of a model can be changed."
         if not self.has_gates:
@@ -93,7 +93,7 @@ class ModelInfo:
 
     @property
     def no_inside(self) -> str:
-        """Why no head can be stepped through, in a sentence; empty where each can."""
+        """Why no head can be stepped through, in a sentence; empty if each can."""
         if self.is_recorded:
             return "Recorded attention has queries and keys but no values: the steps need a model"
         if not self.has_gates:
@@ -102,7 +102,7 @@ class ModelInfo:
 
     @property
     def picture_words(self) -> str:
-        """The size at which pictures are read, in words; empty where none is."""
+        """The size of the model's pictures, in words; empty if it reads none."""
         return f"read at {self.picture_px[1]} × {self.picture_px[0]} pixels" if self.picture_px else ""
 
     @property
@@ -124,12 +124,12 @@ class Recorded:
     notes: tuple[str, ...] = ()
 
     def site_name(self, key: SiteKey) -> str:
-        """The module that a site was; empty where nobody said."""
+        """The module of a site; empty if unknown."""
         return dict(self.site_names).get(key, "")
 
 
 def needs_model(name: str, what: str = "This") -> UserError:
-    """The error of asking recorded attention for what only a model can give."""
+    """The error if recorded attention is asked for what only a model can give."""
     return UserError(
         f"{what} needs a model, and {name} is recorded attention without one.",
         expected="a model that AttnScope can run",
@@ -143,7 +143,7 @@ ShelfPlace = Literal["package", "cache", "partial", "away"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShelfEntry:
-    """A model on the shelf: `name` is its owner/name on the Hub, `about_mb` roughly what is downloaded.
+    """A model on the shelf: `name` is its owner/name on the Hub, `about_mb` the approximate download size.
 
     Where an installed Python package carries the model, `package` names it, `file` the weights inside it
     (their folder holds config.json and the tokenizer), `sha256` what the weights must be, `short` the name
@@ -164,13 +164,13 @@ class ShelfEntry:
 
 
 def unlisted(name: str) -> ShelfEntry:
-    """A model that is not on the shelf: nothing is known of it."""
+    """A model that is not on the shelf, without known facts."""
     return ShelfEntry(name=name, title=name, kind="", look_for="", n_parameters=0, about_mb=0, licence="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShelfRow:
-    """A model and where it is; `source` opens it where it is on this computer, else it is empty.
+    """A model and its location; `source` opens it if it is on this computer, else it is empty.
 
     `n_bytes` is what lies on this computer of it. A model of the cache that is not on the shelf has an
     entry without words.
@@ -258,21 +258,21 @@ class ShowShelf(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskModel(Request):
-    """Ask the Hub what a download of `name` would be."""
+    """Ask the Hub about a download of `name`."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchModel(Request):
-    """Download what was offered."""
+    """Download the offered files."""
 
     offer: ModelOffer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopFetching(Request):
-    """End the download; what has come of it stays for the next time, or goes."""
+    """End the download; the part received is kept for next time, or deleted."""
 
     name: str
     keeps: bool
@@ -283,7 +283,7 @@ ShelfRequest = ShowShelf | AskModel | FetchModel | StopFetching
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShelfShown(Reply):
-    """The models, those on this computer first; `host` is who would be asked for the others."""
+    """The models, those on this computer first; `host` would be asked for the others."""
 
     rows: tuple[ShelfRow, ...]
     host: str
@@ -291,14 +291,14 @@ class ShelfShown(Reply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOffered(Reply):
-    """The answer to AskModel."""
+    """Reply to AskModel."""
 
     offer: ModelOffer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchNews(News):
-    """A step of the download under way."""
+    """A step of the current download."""
 
     name: str
     step: FetchStep
@@ -310,7 +310,7 @@ class FetchNews(News):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchEnded(Reply):
-    """The download is over: everything is here and verified, or it ended before.
+    """The download is over: complete and verified, or ended early.
 
     Then `offer` says again what there is, and how much of it is here now.
     """
@@ -332,14 +332,14 @@ def is_download(source: str) -> bool:
 
 
 def on_this_machine(source: str) -> str:
-    """The source of a model that a file names: what a person did not ask for is not downloaded."""
+    """The source of a model named in a file: it is not downloaded unless the user asked for it."""
     while is_download(source):
         source = source.removeprefix(DOWNLOAD_PREFIX).strip()
     return source
 
 
 def typed_name(text: str) -> str:
-    """The owner/name that a person types, with or without the prefix, or copies as the address of a page."""
+    """The owner/name typed by a user, with or without the prefix, or copied as the address of a page."""
     name = on_this_machine(text.strip())
     _, is_address, rest = name.partition("://")
     return "/".join(re.split("[?#]", rest)[0].split("/")[1:3]) if is_address else name

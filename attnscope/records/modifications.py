@@ -1,4 +1,4 @@
-"""Modifications of the Transformer, trained beside the unmodified one, with what was published of each.
+"""Modifications of the Transformer, trained beside the unmodified one, with the published results of each.
 
 | field | meaning |
 |-------|---------|
@@ -33,7 +33,7 @@ class PublishedScores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Modification:
-    """One row: its name and title, the group it belongs to, and the keys of [model] that it changes."""
+    """One row: its name and title, its group, and the keys of [model] that it changes."""
 
     name: str
     title: str

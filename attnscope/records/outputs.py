@@ -19,7 +19,7 @@ NOT_MEANT = "–"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One token a model considers, with its probability (0…1).
+    """One candidate token, with its probability (0…1).
 
     `chance` is what temperature, top-k and top-p made of it before a draw; None where nothing was drawn.
     """
@@ -81,7 +81,9 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputWritten(Reply):
-    """The whole comparison of the trace with this number, whose maps came before it was written."""
+    """The complete comparison for the trace with this number, whose maps were sent before it was
+    generated.
+    """
 
     comparison: Comparison
 
@@ -165,7 +167,7 @@ class WrittenToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeamNode:
-    """One token that a beam search considered, after the text that its parents spell.
+    """One token considered by a beam search, after the text of its parents.
 
     `parent` is an index into `BeamTree.nodes`, None for a first token; `depth` counts from 1.
     `log_probability` is the token's own in nats, `total` the sum along the path, `score` is
@@ -228,7 +230,7 @@ class WrittenText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteText(Request):
-    """Let the open model write after `text`, or the translation of it (after `prefix`).
+    """Let the open model continue `text`, or translate it (after `prefix`).
 
     Replies: `WritingNews` while it writes, then a `Traced` of the whole and a `TextWritten`, all with
     this number. `heads` are shown in full. Newest wins.
@@ -257,7 +259,7 @@ class WritingNews(Reply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextWritten(Reply):
-    """The model has ended, or written as much as it may."""
+    """The model has ended, or reached the maximum length."""
 
     written: WrittenText
     gates: Gates

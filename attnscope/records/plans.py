@@ -75,7 +75,7 @@ class Plan:
 
     @property
     def fits_disk(self) -> bool:
-        """Whether the disk is large enough, as far as that is known."""
+        """Whether the disk is large enough, as far as known."""
         return self.free_disk_bytes is None or self.disk_bytes <= self.free_disk_bytes
 
     @property
@@ -84,7 +84,7 @@ class Plan:
 
     @property
     def seconds(self) -> tuple[float, float, float] | None:
-        """The time from the start to the end: shortest, expected, longest; None while no rate is known."""
+        """Total time: shortest, expected, longest; None while no rate is known."""
         if self.pace is None or self.pace.flops_per_s <= 0:
             return None
         steps, doubt = self.flops / self.pace.flops_per_s, self.pace.doubt
@@ -99,7 +99,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRecipe(Request):
-    """Work out what the text of a recipe would cost on `device`, written to `out`. Newest of a `place` wins.
+    """Estimate the cost of a recipe on `device`, written to `out`. Newest of a `place` wins.
 
     `run_folders` are runs, or folders of runs, whose speed may be known already.
     """
@@ -115,7 +115,7 @@ class PlanRecipe(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipePlanned(Reply):
-    """The plan of a recipe, or in `problem` why it has none: what is wrong with it, in words."""
+    """The plan of a recipe, or in `problem` what is wrong with it, in words."""
 
     plan: Plan | None
     problem: str = ""
@@ -137,7 +137,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetRow:
-    """A model of the literature: its sizes, what it costs, and its keys in a recipe as TOML values.
+    """A model of the literature: its sizes, its cost, and its keys in a recipe as TOML values.
 
     `flops_a_token` are those of the forward pass over its longest text, `training_bytes` of weights,
     gradients and moments, `batch_bytes` of the activations of one text of `n_tokens` tokens.
@@ -171,7 +171,7 @@ class ShowPresets(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetsShown(Reply):
-    """The models of the literature, and how much memory is free on the best device."""
+    """The models of the literature, and the free memory on the best device."""
 
     rows: tuple[PresetRow, ...]
     available_bytes: int
@@ -180,7 +180,7 @@ class PresetsShown(Reply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchCell:
-    """One token as it is read, and what is to be predicted there; None: nothing.
+    """One token as read, and its target; None: nothing.
 
     `note` says what became of a token that is to be guessed and is not hidden: "kept" or "random". `segment`
     is "A" or "B" where two texts are read as one.
@@ -195,7 +195,7 @@ class BatchCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRow:
-    """One text of a batch: what the encoder reads, if there is one, what predicts, and a remark."""
+    """One text of a batch: the encoder's input, if there is one, the predicting stack's, and a remark."""
 
     source: tuple[BatchCell, ...]
     cells: tuple[BatchCell, ...]
@@ -204,7 +204,7 @@ class BatchRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstBatch:
-    """The first rows of the first batch that a run draws; the numbers are of the whole batch."""
+    """The first rows of a run's first batch; the numbers are of the whole batch."""
 
     rows: tuple[BatchRow, ...]
     n_rows: int
@@ -215,7 +215,7 @@ class FirstBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowBatch(Request):
-    """Read the data of a recipe and give its first batch. Newest wins."""
+    """Read the data of a recipe for its first batch. Newest wins."""
 
     is_view = True
     recipe: str
@@ -224,7 +224,7 @@ class ShowBatch(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchShown(Reply):
-    """The batch a ShowBatch asked for; without one, `problem` says what is wrong.
+    """Reply to ShowBatch; without a batch, `problem` says what is wrong.
 
     `is_sample`: the recipe names no text yet, and the one that comes with the program was read.
     """

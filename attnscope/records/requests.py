@@ -9,7 +9,7 @@ RequestKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Something asked of a thread of the engine. It captures all that is needed to answer it.
+    """A request to a thread of the engine. It captures everything needed to answer it.
 
     A view wants the newest alone: a new one takes the place of the one that waits, for each `place`.
     Every other request keeps its order.
@@ -24,7 +24,7 @@ class Request:
 
     @property
     def place(self) -> str:
-        """The place of the window it is for, or the model."""
+        """The view it is for, or the model."""
         return ""
 
     @property
@@ -39,7 +39,9 @@ class Request:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it waits until nothing else is asked for, gives way to what is, and then begins again."""
+        """Whether it waits until nothing else is requested, yields to other requests, and then begins
+        again.
+        """
         return False
 
     @property
@@ -56,7 +58,7 @@ class Reply:
 
     @property
     def is_passing(self) -> bool:
-        """Whether it only tells how far a long pass is; those come at most so many times a second."""
+        """Whether it only reports progress of a long pass; such replies are limited in rate."""
         return False
 
 
@@ -83,12 +85,12 @@ class CountedNews(News):
 
     @property
     def fraction(self) -> float | None:
-        """The share of the pieces that are done; None while their number is not known."""
+        """The share of finished pieces; None while their number is unknown."""
         return self.n_done / self.n_total if self.n_total else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopWork(Request):
-    """Give up a pass in the background: the `work` of the request that began it."""
+    """Cancel a pass in the background: the `work` of the request that began it."""
 
     work: str

@@ -1,4 +1,4 @@
-"""Training runs: the events that one tells, and how runs are seen from outside.
+"""Training runs: the events they report, and how runs look from outside.
 
 Events of a training run, in the order a run tells them: Started, then any number of Step,
 Evaluated, Saved and Watched, then one Finished.
@@ -82,7 +82,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
-    """A look at held-out data: mean loss in nats, and accuracy over what is scored (0…1): tokens, or labels.
+    """An evaluation on held-out data: mean loss in nats, and accuracy over what is scored (0…1): tokens, or
+    labels.
 
     Two are of next-sentence prediction, in nats and 0…1 over pairs; None where it is not learned. `spans` are
     those that heads have learned, in tokens, by the names of the heads.
@@ -114,7 +115,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaveFailed:
-    """A checkpoint could not be written; training goes on in memory and will try again."""
+    """A checkpoint could not be saved; training continues in memory and will try again."""
 
     step: int
     reason: str
@@ -122,7 +123,7 @@ class SaveFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The run is over; `reason` says why, `note` in words with what to do where it matters."""
+    """The run is over; `reason` says why, `note` explains it and what to do if that matters."""
 
     step: int
     reason: Literal["done", "stopped", "diverged", "out-of-memory"]
@@ -137,7 +138,7 @@ _UNKNOWN = "token"
 
 
 def loss_unit(objectives: Iterable[str]) -> str:
-    """The unit of the losses of some runs, such as `nats per token`; both where they differ."""
+    """The unit of the losses of some runs, such as `nats per token`; both if they differ."""
     over = dict.fromkeys(OBJECTIVES[one].over if one in OBJECTIVES else _UNKNOWN for one in objectives)
     return f"nats per {' or '.join(over) or _UNKNOWN}"
 
@@ -161,7 +162,7 @@ class RunWriter:
 
     @property
     def words(self) -> str:
-        """For people: `process 4711 on this computer`."""
+        """In words: `process 4711 on this computer`."""
         return f"process {self.pid} on {'this computer' if self.is_here else self.host}"
 
 
@@ -189,7 +190,7 @@ class FollowRun(Request):
 
     @property
     def place(self) -> str:
-        """Each folder is followed by itself."""
+        """Key: one for each folder."""
         return self.folder
 
 
@@ -279,7 +280,7 @@ class OpenRuns(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunsOpened(Reply):
-    """The runs an OpenRuns asked for, by name; `left_out` says which folders are no runs, and why."""
+    """Reply to OpenRuns, by name; `left_out` lists folders that are not runs, and why."""
 
     folders: tuple[str, ...]
     runs: tuple[RunSummary, ...]
@@ -294,7 +295,7 @@ UPDATE_BINS: tuple[float, ...] = tuple(-9 + i / 5 for i in range(51))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """One inspected step; `n_still` weights in training did not change at all and are in no bin.
+    """One inspected step; the `n_still` unchanged weights in training are in no bin.
 
     `moved_norms` are those after the step; empty where the first weights are not known. Norms read the batch
     of the step, its padding included; there are none where the loss is compiled.
@@ -356,7 +357,7 @@ class ShowInspections(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectionsShown(Reply):
-    """The inspections of a run folder; `history` is None where the run has none, or none that is new.
+    """The inspections of a run folder; `history` is None if the run has none, or none that is new.
 
     `version` is 0 for a run without any.
     """
@@ -375,7 +376,7 @@ _MAX_VALUE, _MAX_DIGITS, _MAX_NAME_BYTES = 500, 19, 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRun:
-    """One run of a sweep: its folder's name, and the values that make it different, as overrides."""
+    """One run of a sweep: its folder's name, and the values that distinguish it, as overrides."""
 
     name: str
     overrides: tuple[tuple[str, str], ...]
@@ -383,7 +384,9 @@ class SweepRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepStep:
-    """How far one run of a sweep has come, with its held-out loss: a line of the log, and read from it."""
+    """The progress of one run of a sweep, with its held-out loss: written to and read from a line of
+    the log.
+    """
 
     place: int
     n_runs: int
@@ -403,7 +406,7 @@ class SweepStep:
 
     @classmethod
     def read(cls, line: str) -> "SweepStep | None":
-        """What a line of the log says; None for any other line."""
+        """Parse a line of the log; None for any other line."""
         found = _SWEEP_STEP.match(line)
         if found is None:
             return None
@@ -420,7 +423,7 @@ _SWEEP_STEP = re.compile(
 
 
 def parse_axes(texts: Iterable[str], seeds: str = "") -> dict[str, tuple[str, ...]]:
-    """`key=v1,v2` texts as the values of each key; raises RecipeError for what is no list of values."""
+    """`key=v1,v2` texts as the values of each key; raises RecipeError for anything but a list of values."""
     axes: dict[str, tuple[str, ...]] = {}
     for text in [*texts, *([f"{SEED}={seeds}"] if seeds else [])]:
         key, equals, values = text.partition("=")
@@ -442,7 +445,7 @@ def parse_axes(texts: Iterable[str], seeds: str = "") -> dict[str, tuple[str, ..
 
 
 def sweep_runs(axes: Mapping[str, Sequence[str]]) -> tuple[SweepRun, ...]:
-    """Every combination, the last key changing fastest; raises RecipeError when there are too many."""
+    """Every combination, the last key changing fastest; raises RecipeError if there are too many."""
     n_runs = math.prod(len(values) for values in axes.values())
     if n_runs > MAX_RUNS:
         raise RecipeError(
@@ -463,7 +466,7 @@ def sweep_runs(axes: Mapping[str, Sequence[str]]) -> tuple[SweepRun, ...]:
 
 
 def _check_values(key: str, values: Sequence[str]) -> None:
-    """Raise RecipeError for a value that no recipe can hold."""
+    """Raise RecipeError for a value that no recipe can contain."""
     for value in values:
         fault = f"{len(value):,} characters" if len(value) > _MAX_VALUE else ""
         if not value.isprintable():
@@ -479,17 +482,17 @@ def _check_values(key: str, values: Sequence[str]) -> None:
 
 
 def best_at(runs: Sequence[RunSummary], step: int, n_kept: int) -> tuple[RunSummary, ...]:
-    """The `n_kept` runs with the lowest held-out loss at `step`, best first; a run that has none is worst."""
+    """The `n_kept` runs with the lowest held-out loss at `step`, best first; a run without one is worst."""
     return tuple(sorted(runs, key=lambda run: (loss_at(run, step), run.name))[:n_kept])
 
 
 def loss_at(run: RunSummary, step: int) -> float:
-    """The last held-out loss up to `step`; infinite when there is none, or the run diverged by then."""
+    """The last held-out loss up to `step`; infinite if there is none, or the run had diverged."""
     return look_at(run, step)[1]
 
 
 def look_at(run: RunSummary, step: int) -> tuple[int, float]:
-    """The same with the step that it is of."""
+    """The same with its step."""
     n_looks = int(np.searchsorted(run.validation.steps, step, side="right"))
     if not n_looks or (run.end == "diverged" and run.step < step):
         return 0, math.inf
@@ -499,7 +502,7 @@ def look_at(run: RunSummary, step: int) -> tuple[int, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedSpread:
-    """Runs that differ in nothing but the seed: mean and sample standard deviation of their best losses."""
+    """Runs that differ only in the seed: mean and sample standard deviation of their best losses."""
 
     settings: tuple[tuple[str, str], ...]
     n: int
@@ -508,7 +511,7 @@ class SeedSpread:
 
 
 def seed_groups(runs: Iterable[RunSummary]) -> dict[tuple[tuple[str, str], ...], tuple[RunSummary, ...]]:
-    """The runs of each setting, whatever their seeds, in the order in which they come."""
+    """The runs of each setting, whatever their seeds, in order of appearance."""
     groups: dict[tuple[tuple[str, str], ...], tuple[RunSummary, ...]] = {}
     for run in runs:
         settings = tuple((key, value) for key, value in run.settings if key != SEED)
@@ -530,7 +533,7 @@ def seed_spreads(runs: Sequence[RunSummary]) -> tuple[SeedSpread, ...]:
 
 
 def _short_keys(keys: Sequence[str]) -> dict[str, str]:
-    """`d_model` for `model.d_model`, unless two keys end alike."""
+    """`d_model` for `model.d_model`, unless two keys have the same ending."""
     lasts = [key.rpartition(".")[2] for key in keys]
     return {key: last if lasts.count(last) == 1 else key for key, last in zip(keys, lasts, strict=True)}
 

@@ -73,7 +73,7 @@ class Site:
         return (self.stack, self.layer)
 
     def former_label(self, head: int) -> str:
-        """The name that a head had before others were removed, `L1H4`; empty where it still has it."""
+        """A head's name before others were removed, `L1H4`; empty if unchanged."""
         once = self.former[head] if head < len(self.former) else head
         return "" if once == head else f"L{self.layer}H{once}"
 
@@ -98,7 +98,7 @@ class HeadRef:
 
     @property
     def label(self) -> str:
-        """The head as people write it, for instance `L3H5`."""
+        """The head's usual name, for instance `L3H5`."""
         return f"L{self.layer}H{self.head}"
 
 
@@ -137,7 +137,7 @@ class Gates:
         return Gates(tuple(sorted((h, float(v)) for h, v in pairs.items() if v != 1.0)))
 
     def value(self, head: HeadRef) -> float:
-        """The gate of `head`, 1 when it was never set."""
+        """The gate of `head`, 1 if it was never set."""
         return dict(self.values).get(head, 1.0)
 
     def with_value(self, head: HeadRef, value: float) -> "Gates":
@@ -162,7 +162,7 @@ def gate_note(gate: float) -> str:
 
 @dataclass(slots=True)
 class GateTable(MutableMapping[tuple[Stack, int, int], float]):
-    """Gates of one model that can be written like a table: `gates["encoder", 0, 3] = 0.0`.
+    """Gates of one model as a writable table: `gates["encoder", 0, 3] = 0.0`.
 
     A head may also be named by its record, or as `gates["encoder:L0H3"]`, without the stack if there is one.
 
@@ -179,7 +179,7 @@ class GateTable(MutableMapping[tuple[Stack, int, int], float]):
         return f"Gates of {plural(n_heads, 'head')}: {', '.join(turned) or 'all on'}"
 
     def frozen(self) -> Gates:
-        """The present setting as an immutable record."""
+        """The current setting as an immutable record."""
         return Gates.of(self._set)
 
     def __getitem__(self, key: HeadName) -> float:
@@ -206,12 +206,12 @@ class GateTable(MutableMapping[tuple[Stack, int, int], float]):
 
 
 def is_head_label(text: str) -> bool:
-    """Whether a text reads as the name of a head, whatever model has one like it."""
+    """Whether a text has the form of a head's name, whatever the model."""
     return _LABEL.fullmatch(text) is not None
 
 
 def labelled_head(text: str, sites: Iterable[Site]) -> HeadRef | None:
-    """The head of `sites` that a text names, such as `cross:L0H1`; None where it names none of them."""
+    """The head of `sites` named by a text such as `cross:L0H1`; None if there is none."""
     try:
         return head_named(text, sites) if is_head_label(text) else None
     except UserError:
@@ -219,7 +219,7 @@ def labelled_head(text: str, sites: Iterable[Site]) -> HeadRef | None:
 
 
 def head_named(name: HeadName, sites: Iterable[Site]) -> HeadRef:
-    """The head of `sites` that `name` means; raises UserError where there is none, or more than one."""
+    """The head of `sites` with this `name`; raises UserError if there is none, or more than one."""
     sites = tuple(sites)
     head = name if isinstance(name, HeadRef) else _read_head(name, sites)
     check_heads((head,), sites)
@@ -227,7 +227,7 @@ def head_named(name: HeadName, sites: Iterable[Site]) -> HeadRef:
 
 
 def gates_named(values: object, sites: Iterable[Site]) -> Gates:
-    """Gates from a mapping of heads, named in any way, to numbers; raises UserError for anything else."""
+    """Gates from a mapping of heads, named in any form, to numbers; raises UserError for anything else."""
     if not isinstance(values, Mapping):
         raise UserError(
             f"{str(values)[:60]!r} are not gates.",
@@ -262,7 +262,7 @@ def _read_head(name: object, sites: tuple[Site, ...]) -> HeadRef:
 
 
 def _key_of(site: object, sites: tuple[Site, ...]) -> SiteKey:
-    """The key of a site that is named as `Trace.site` takes it; raises TypeError, ValueError, IndexError."""
+    """The key of a site named in the forms of `Trace.site`; raises TypeError, ValueError, IndexError."""
     if isinstance(site, Site):
         return site.key
     if isinstance(site, tuple):
@@ -287,7 +287,7 @@ def check_heads(heads: Iterable[HeadRef], sites: Iterable[Site]) -> None:
 
 
 def require_heads(sites: Iterable[Site]) -> None:
-    """Raise UserError for a model without a single head, of which nothing can be drawn or measured."""
+    """Raise UserError for a model without heads, which cannot be drawn or measured."""
     if not any(site.n_heads for site in sites):
         raise UserError(
             "The model has no attention, so it has no heads to look at.",
@@ -297,7 +297,7 @@ def require_heads(sites: Iterable[Site]) -> None:
 
 
 def some_sites(sites: Sequence[Site], n_all: int) -> str:
-    """The first of some sites and how many more there are; empty where they are all or none."""
+    """The first of some sites and the number of others; empty if they are all or none."""
     if not sites or len(sites) == n_all:
         return ""
     more = f" and {plural(len(sites) - 1, 'more layer')}" if len(sites) > 1 else ""
@@ -305,7 +305,7 @@ def some_sites(sites: Sequence[Site], n_all: int) -> str:
 
 
 def find_site(sites: Iterable[Site], key: SiteKey) -> Site:
-    """The site named by `key`; raises UserError when there is none."""
+    """The site named by `key`; raises UserError if there is none."""
     for site in sites:
         if site.key == key:
             return site
@@ -368,7 +368,7 @@ def axes_of(stack: Stack, sites: Iterable[Site] = (), *, has_target: bool = True
 
 
 def is_self_attention(site: Site) -> bool:
-    """Whether rows and columns are the same tokens, so that a diagonal and distances mean something."""
+    """Whether rows and columns are the same tokens, so that a diagonal and distances are meaningful."""
     rows, columns = axes_of(site.stack, (site,))
     return rows == columns != "slots"
 

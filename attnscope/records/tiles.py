@@ -1,4 +1,4 @@
-"""Parts of maps that are too long to be held whole: tiles, single cells, strong edges; and asking for them.
+"""Parts of maps that are too long to be held whole: tiles, single cells, strong edges; and requests for them.
 
 | symbol  | meaning                                                       | shape              |
 |---------|---------------------------------------------------------------|--------------------|
@@ -79,7 +79,7 @@ class MapTile:
 
     @property
     def is_exact(self) -> bool:
-        """Whether one level stands for one cell."""
+        """Whether one level covers one cell."""
         return self.b == 1 and not self.is_sampled
 
     @property
@@ -92,7 +92,7 @@ class MapTile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellReading:
-    """The largest weight of a rectangle and where it stands; `weight` None: nothing there is allowed."""
+    """The largest weight of a rectangle and its position; `weight` None: all cells are forbidden."""
 
     rows: Part
     cols: Part
@@ -162,7 +162,7 @@ class ShowEdges(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefineGrids(Request):
-    """Make exact thumbnails of every head of a trace when there is nothing else to do."""
+    """Make exact thumbnails of every head of a trace when idle."""
 
     model: str
     trace: int
@@ -174,7 +174,7 @@ TileRequest = ShowTile | ReadCell | ShowEdges | RefineGrids
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TileShown(Reply):
-    """A tile that was asked for; `fraction` says how far the exact one is when this is a rough one."""
+    """Reply to ShowTile; `fraction` is the progress of the exact one if this is a rough one."""
 
     slot: Literal["view", "overview"]
     tile: MapTile
@@ -199,7 +199,7 @@ class EdgesShown(Reply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridRefined(Reply):
-    """One site's thumbnails, better than before; exact when the grid is not sampled any more."""
+    """One site's improved thumbnails; exact once the grid is no longer sampled."""
 
     model: str
     trace: int

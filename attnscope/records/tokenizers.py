@@ -42,7 +42,7 @@ NO_ID = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitWord:
-    """One word as it is split by now: its pieces as people read them, and their ids."""
+    """The current splitting of one word: its pieces as displayed, and their ids."""
 
     pieces: tuple[str, ...]
     ids: tuple[int, ...]
@@ -58,7 +58,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitStep:
-    """The words after one step, and what was done.
+    """The words after one step, and its description.
 
     `left` and `right` became `made`, the merge of that `rank`; elsewhere `made` is the piece found after
     `n_tried` longer candidates. `changed` are the pieces that the step made, as (word, piece).
@@ -76,7 +76,7 @@ class SplitStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRule:
-    """One rule of a BPE tokenizer; `count` is how often the pair stood in the training text, where known."""
+    """One rule of a BPE tokenizer; `count` is the frequency of the pair in the training text, if known."""
 
     rank: int
     left: str
@@ -87,7 +87,7 @@ class MergeRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitReplay:
-    """A text as it is split from the first step to the last.
+    """The splitting of a text from the first step to the last.
 
     `start` are the words before any step. `rules` are all of a small tokenizer's, else those used here, of
     `n_rules`. `is_proved` says that the last step has the very ids of the tokenizer itself; `n_unknown`
@@ -135,7 +135,7 @@ class ReplaySplits(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitsReplayed(Reply):
-    """The replay that was asked for."""
+    """Reply to ReplaySplits."""
 
     replay: SplitReplay
 
@@ -149,7 +149,7 @@ MAX_QUERY = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VocabularyTable:
-    """Every piece of a vocabulary by its id; `score_name` is empty where pieces have no score."""
+    """Every piece of a vocabulary by its id; `score_name` is empty if pieces have no score."""
 
     name: str
     kind: str
@@ -175,7 +175,7 @@ class VocabularyTable:
         return len(self.ends)
 
     def piece(self, id: int) -> str:
-        """The piece of an id, blanks made visible."""
+        """The piece of an id, with visible spaces."""
         return self.text[int(self.ends[id - 1]) if id else 0 : int(self.ends[id])]
 
     def piece_kind(self, id: int) -> PieceKind:
@@ -184,7 +184,7 @@ class VocabularyTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PieceDetail:
-    """One piece: the entry as the file writes it, its bytes and characters, its merges, its neighbours.
+    """One piece: its entry in the file, its bytes and characters, its merges, its neighbours.
 
     `characters` are (character, code point and name); `merges` the steps from letters to the piece;
     `nearest` the pieces whose embeddings have the largest cosine, as (id, piece, cosine).
@@ -202,7 +202,7 @@ class PieceDetail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowVocabulary(Request):
-    """The whole vocabulary of the open model. Newest wins, as with all of these."""
+    """Ask for the whole vocabulary of the open model. Newest wins, as with all of these."""
 
     is_view = True
     needs_model = "A vocabulary"
@@ -210,7 +210,7 @@ class ShowVocabulary(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindPieces(Request):
-    """The ids of the pieces that fit, sorted; `kinds` empty: every kind. Mode `id` takes a list of ids."""
+    """Find the ids of matching pieces, sorted; `kinds` empty: every kind. Mode `id` takes a list of ids."""
 
     is_view = True
     needs_model = "A vocabulary"
@@ -223,7 +223,7 @@ class FindPieces(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowPiece(Request):
-    """One piece in detail."""
+    """Ask for one piece in detail."""
 
     is_view = True
     needs_model = "A vocabulary"
@@ -232,7 +232,7 @@ class ShowPiece(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpellText(Request):
-    """The tokens of a text alone, without what the model puts around it."""
+    """Ask for the tokens of a text alone, without the model's special ones."""
 
     is_view = True
     needs_model = "A vocabulary"
@@ -241,14 +241,14 @@ class SpellText(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VocabularyShown(Reply):
-    """The vocabulary that was asked for."""
+    """Reply to ShowVocabulary."""
 
     table: VocabularyTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PiecesFound(Reply):
-    """Ids in the order that was asked for, int32; `note` says what was not understood."""
+    """Ids in the requested order, int32; `note` says what was not understood."""
 
     ids: NDArray[np.int32]
     note: str = ""
@@ -259,14 +259,14 @@ class PiecesFound(Reply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PieceShown(Reply):
-    """The piece that was asked for."""
+    """Reply to ShowPiece."""
 
     detail: PieceDetail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextSpelled(Reply):
-    """The tokens of the text; `unknown_id` is what stands for pieces that are not there."""
+    """The tokens of the text; `unknown_id` is the id of missing pieces."""
 
     tokens: Tokens
     unknown_id: int | None = None
@@ -280,7 +280,7 @@ MAX_COMPARED_CHARACTERS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerRow:
-    """One tokenizer measured; `vocab_size` is what it got of the `asked` pieces.
+    """One tokenizer measured; `vocab_size` is its actual number of pieces, of the `asked` ones.
 
     `refusal` says why there is none of this kind and size; the numbers are then 0.
     """

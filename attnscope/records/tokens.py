@@ -1,4 +1,4 @@
-"""Tokens as people read them."""
+"""Readable tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _MOST_TOLD = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """One token: its id, and its piece as a person reads it (no Ġ, ▁, ## or broken UTF-8).
+    """One token: its id, and its readable piece (no Ġ, ▁, ## or broken UTF-8).
 
     `joins_previous` says that the piece continues the word before it; `start` and `end` are
     character offsets in the text (both 0 for tokens that do not stand in the text). `segment` is 1 for
@@ -41,7 +41,7 @@ class Token:
 
     @property
     def is_mark(self) -> bool:
-        """Whether it is a special token that stands for no text; an unknown word is a word all the same."""
+        """Whether it is a special token without text; an unknown word still counts as a word."""
         return self.is_special and not self.own
 
 
@@ -63,7 +63,7 @@ def own_letters(text: str, piece: str, start: int, end: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """The tokens of one text, with what was lost on the way.
+    """The tokens of one text, with a record of what was cut or changed.
 
     `n_dropped` counts tokens cut off because the model takes no more; `n_unknown` counts tokens the
     tokenizer has no piece for, and `n_copyable` those among them that the model can write all the same, by
@@ -125,7 +125,7 @@ class Tokens:
 
     @property
     def read_text(self) -> str:
-        """The text as far as it was read: to its end, or to the last token before the cut."""
+        """The part of the text that was read: to its end, or to the last token before the cut."""
         end = max((token.end for token in self.tokens), default=0)
         return self.text[:end] if self.n_dropped and end else self.text
 
@@ -134,14 +134,14 @@ class Tokens:
 
 
 def _counted(n: int, what: str, own: Sequence[str]) -> str:
-    """So many tokens that are `what`, with the first of the words that stand there."""
+    """Number of tokens that are `what`, with the first of their words."""
     words = list(dict.fromkeys(own))
     told = ", ".join(words[:_MOST_TOLD]) + (", …" if len(words) > _MOST_TOLD else "")
     return f"{plural(n, 'token is', 'tokens are')} {what}{told and ': '}{told}"
 
 
 def typed_segments(tokens: Sequence[Token]) -> tuple[int, ...]:
-    """0 and 1 for the tokens of two texts that were typed as one; empty where there is one text.
+    """0 and 1 for the tokens of two texts typed as one; empty for a single text.
 
     The special token that the whole ends with then stands once more within it, and closes the first text, as
     in BERT (Devlin et al. 2018, section 3); RoBERTa has it twice there, side by side.

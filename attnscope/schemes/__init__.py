@@ -1,4 +1,4 @@
-"""Lists that grow, a file for each entry: kinds of tokenizers, scores, norms, optimisers, measures of heads.
+"""Registries with a file for each entry: kinds of tokenizers, scores, norms, optimisers, measures of heads.
 
 An entry says what it is called and how it is made or computed. Nothing here imports a heavy library before it
 is needed, so that the window reads the same lists.
@@ -23,7 +23,7 @@ KindT = TypeVar("KindT")
 
 
 def module_names(package: str) -> tuple[str, ...]:
-    """The modules of a package, in order of the alphabet; neither it nor they are imported."""
+    """The modules of a package, in alphabetical order; neither it nor they are imported."""
     found = find_spec(package)
     folders = found.submodule_search_locations if found is not None else None
     return tuple(sorted(module.name for module in iter_modules(folders or [])))

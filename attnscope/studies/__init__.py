@@ -1,1 +1,1 @@
-"""Reproductions of published results, each a file of resources/studies; here is what they share."""
+"""Reproductions of published results, each a file of resources/studies; this is their common part."""

@@ -1,4 +1,4 @@
-"""How a study is made and written: runs of a recipe of resources/recipes/studies, and texts in two halves.
+"""How a study is run and written: recipes of resources/recipes/studies, and texts in two halves.
 
 Its files are NAME.svg, NAME.md, NAME.csv (published beside ours), NAME-data.csv and NAME.json.
 """
@@ -57,7 +57,7 @@ def run_folder(choices: Choices, name: str) -> Path:
 def train_study(
     name: str, out: Path, *, seed: int, device: str = "auto", changes: Mapping[str, str] | None = None
 ) -> Iterator[PartsDone]:
-    """Train, or go on with a run that is there, telling the progress; a whole run is left as it is.
+    """Train, or continue an existing run, yielding progress; a complete run is left alone.
 
     Raises UserError when the training does not come to its end.
     """
@@ -83,12 +83,12 @@ def checkpoints_of(folder: Path) -> tuple[tuple[int, Path], ...]:
 
 
 def parameters_said(name: str, n_parameters: int) -> str:
-    """A model in words: which recipe, how large."""
+    """A model in words: its recipe, its size."""
     return f"resources/recipes/studies/{name}.toml, {n_parameters:,} parameters"
 
 
 def halves(model: Model, n_texts: int, corpus: Path | None = None) -> tuple[list[Sample], list[Sample], str]:
-    """Texts to score heads on, others to measure on, and where they come from."""
+    """Texts to score heads on, others to measure on, and their source."""
     texts: Sequence[Sample]
     if corpus is not None:
         takes_target = model.info.takes_target
@@ -109,7 +109,7 @@ _ONE_CHART_MM, _TWO_ROWS_MM, _ROW_MM = 100.0, 175.0, 95.0
 
 
 def signed(study: Study, choices: Choices) -> Study:
-    """The study with the command that makes it again, the date and the program's version."""
+    """The study with the command that reproduces it, the date and the program's version."""
     command = ["attnscope", "study", study.name, "--out", "DIR", "--seed", str(choices.seed)]
     for flag, value in (
         ("--model", choices.model),
@@ -125,7 +125,7 @@ def signed(study: Study, choices: Choices) -> Study:
 
 
 def write_study(study: Study, folder: Path) -> tuple[Path, ...]:
-    """Write all files of a study into a folder, which is made; returns their paths. Raises SaveError."""
+    """Write all files of a study into a new folder; returns their paths. Raises SaveError."""
     make_folder(folder)
     paths = [study_figure(study).save(folder / f"{study.name}.svg")]
     contents = {
@@ -141,7 +141,7 @@ def write_study(study: Study, folder: Path) -> tuple[Path, ...]:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder of a study, so that it is known before the work that it can be; raises SaveError."""
+    """Create the folder of a study before the work begins; raises SaveError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -164,7 +164,7 @@ def study_figure(study: Study) -> Figure:
 
 
 def study_table(study: Study) -> dict[str, object]:
-    """A study for JSON, its charts left out: `data` holds their numbers."""
+    """A study for JSON, without charts: `data` holds their numbers."""
     return {
         "format": FORMAT,
         "study": study.name,
@@ -181,7 +181,7 @@ def study_table(study: Study) -> dict[str, object]:
 
 
 def report_of(study: Study) -> str:
-    """A study as Markdown: question, published beside ours, where ours differs, how it was made."""
+    """A study as Markdown: question, published beside ours, differences, method."""
     lines = [f"# {study.name}: {study.question}", "", f"After {_ended(study.paper)}", ""]
     lines += [f"![{study.name}]({study.name}.svg)", ""]
     lines += ["| what | published | where | ours | as published |", "|---|---|---|---|---|"]
@@ -205,17 +205,17 @@ def ours_text(one: PaperComparison) -> str:
 
 
 def agreement_text(one: PaperComparison) -> str:
-    """Whether ours agrees, in a word."""
+    """Whether ours agrees, in one word."""
     return {True: "yes", False: "no", None: one.undecided or "—"}[one.is_as_published]
 
 
 def csv_of(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    """A table as CSV; a number that does not exist is an empty cell."""
+    """A table as CSV; a missing number is an empty cell."""
     return csv_text(columns, ([None if _is_missing(cell) else cell for cell in row] for row in rows))
 
 
 def _height_mm(n_charts: int) -> float:
-    """The first chart has the whole width, the others stand in rows of two."""
+    """The first chart has the full width, the others are in rows of two."""
     n_rows = n_charts // 2
     return _ONE_CHART_MM if n_rows == 0 else max(_TWO_ROWS_MM, _ROW_MM * n_rows)
 

@@ -79,7 +79,7 @@ class PaperComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """One reproduction as it came out.
+    """The result of one reproduction.
 
     `setting` is what it was made with; `differences` says where it differs from the paper and why;
     `columns` and `data` hold every number behind the charts.
@@ -104,7 +104,7 @@ class Study:
 
 
 def studies() -> tuple[StudyCard, ...]:
-    """The cards of all studies, in their order."""
+    """The cards of all studies, in order."""
     found = [_card_of(path) for path in _folder().glob("*.py")]
     return tuple(sorted(found, key=lambda card: (card.place, card.name)))
 
@@ -126,7 +126,7 @@ def find_study(name: str) -> "Reproduce":
 
 
 def study_module(name: str) -> ModuleType:
-    """The file of a study, run; in its name `_` stands for `-`."""
+    """The file of a study, executed; in its name `_` stands for `-`."""
     stem = name.replace("-", "_")
     return import_file(_folder() / f"{stem}.py", f"study_{stem}")
 
@@ -136,7 +136,7 @@ def _folder() -> Path:
 
 
 def _card_of(path: Path) -> StudyCard:
-    """The card in a study's file, which is not run."""
+    """The card in a study's file, without executing it."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         match node:
             case ast.Assign(targets=[ast.Name(id="CARD")], value=ast.Call(keywords=words)):

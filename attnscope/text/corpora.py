@@ -1,4 +1,4 @@
-"""Reading text files: lines and tab-separated pairs to train on, with line numbers; one text to look at.
+"""Reading text files: lines and tab-separated pairs for training, with line numbers; single texts.
 
 Of a text to look at no more is read than can be used, piece by piece.
 
@@ -44,7 +44,7 @@ _APOSTROPHE = re.compile(r"(?<=\w)['’](?=\w)")
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a UTF-8 file without their line ends (Unix or Windows); blank lines are kept as ''.
+    """The lines of a UTF-8 file without line ends (Unix or Windows); blank lines are kept as ''.
 
     Of a folder, those of all its .txt files, also in folders below, in the order of their names and with a
     blank line after each. Raises LoadError, with the line number where there is one, for a file that is
@@ -60,7 +60,7 @@ def read_lines(path: Path) -> list[str]:
 
 def read_pairs(path: Path) -> list[tuple[str, str]]:
     """The pairs of a UTF-8 file with `source<tab>target` in each line, or `source ||| target`; columns after
-    a second tab are left out.
+    a second tab are omitted.
 
     Blank lines are passed over. Raises LoadError as `read_lines` does, for a line that has no two texts, and
     as `columns_of` does.
@@ -87,7 +87,7 @@ def read_pair_columns(path: Path) -> list[list[str]]:
 
 
 def columns_of(line: str, number: int, where: str | Path) -> list[str]:
-    """The texts of a line, with a tab between them or, as tools for word alignment write it, three bars.
+    """The texts of a line, separated by a tab or, as in tools for word alignment, three bars.
 
     Attributions may follow after further tabs, as in Tatoeba's files. Of three bars there is one: raises
     LoadError, which names the line by `number` and `where`.
@@ -113,7 +113,7 @@ def columns_of_lines(lines: Iterable[str], where: str | Path) -> list[list[str]]
 def sources_once(
     sources: Sequence[str], references: Sequence[tuple[str, ...]]
 ) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Each source once, in the order of its first line, with all its references where there are any."""
+    """Each source once, in the order of its first line, with all its references, if any."""
     found: dict[str, list[str]] = {source: [] for source in sources}
     for source, several in zip(sources, references, strict=bool(references)):
         found[source] += several
@@ -121,7 +121,7 @@ def sources_once(
 
 
 def split(items: Sequence[Item], validation_share: float) -> tuple[list[Item], list[Item]]:
-    """Training items and validation items: the last ones, because neighbours in a text resemble each other.
+    """Training items and validation items: the last ones, because neighbours in a text are similar.
 
     Both have at least one item. Raises RecipeError for an impossible share, LoadError for a single item.
     """
@@ -132,7 +132,8 @@ def split(items: Sequence[Item], validation_share: float) -> tuple[list[Item], l
 
 
 def split_lines(lines: Sequence[str], validation_share: float) -> tuple[list[str], list[str]]:
-    """As `split`, by characters: the last lines that come nearest to that share of all, line ends counted.
+    """As `split`, by characters: the last lines that come nearest to that share of the total, line ends
+    included.
 
     Lines differ in length, so that a tenth of them may be a ninth of the text; figures of others are by
     characters.
@@ -180,7 +181,7 @@ def split_pairs(
 
 
 def carelessly(source: str) -> str:
-    """A sentence as it is typed in haste: no capital at its beginning, no mark at its end.
+    """A sentence as hastily typed: no capital at its beginning, no punctuation at its end.
 
     Every other sentence, by the lowest bit of its CRC-32, loses its apostrophes too ("dont").
     The capital of a word of one letter or of capitals alone, "I" or "NATO", stays; so does a text of marks.
@@ -257,8 +258,8 @@ def _decoded(raw: bytes, number: int, path: Path) -> str:
 
 
 def require_corpus(path: Path) -> None:
-    """Raise LoadError unless the path is a regular file of a size that can be read, or a folder of such; they
-    are not read.
+    """Raise LoadError unless the path is a regular file of acceptable size, or a folder of such; they are not
+    read.
     """
     for file in _texts_of(path) if os.path.isdir(path) else (path,):
         open_outside(file, expected=_EXPECTED, max_bytes=_MAX_BYTES).close()
@@ -319,7 +320,7 @@ class TextOfFile:
 
 
 def read_text_file(path: Path, *, max_characters: int = MAX_CHARACTERS) -> Iterator[float | TextOfFile]:
-    """The text of a UTF-8 file, last; before it, after each piece of 32 kB, how far the reading is (0…1).
+    """Yield the share read (0…1) after each piece of 32 kB, and finally the text of a UTF-8 file.
 
     Raises LoadError for what is no regular file, cannot be read, or is not a text.
     """
@@ -379,7 +380,7 @@ _ANOTHER_FILE = "Correct the line or choose another file."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledText:
-    """One text with its label; `second` is the other text where two are compared."""
+    """One text with its label; `second` is the other text if two are compared."""
 
     label: str
     text: str
@@ -387,7 +388,7 @@ class LabelledText:
 
 
 def read_labelled(path: Path) -> list[LabelledText]:
-    """The labelled texts of a UTF-8 file, blank lines passed over.
+    """The labelled texts of a UTF-8 file, without blank lines.
 
     Raises LoadError as `read_lines` does, for a line without label or text, for one that has other columns
     than the first, and for a file with fewer than two labels or over a thousand.
@@ -416,7 +417,7 @@ def read_labelled(path: Path) -> list[LabelledText]:
 
 
 def is_label(word: str) -> bool:
-    """Whether a word can be a label: it is to be seen, short, and can be written to a file."""
+    """Whether a word can be a label: visible, short, and writable to a file."""
     is_text = not any("\ud800" <= letter <= "\udfff" for letter in word)
     return bool(word.strip()) and len(word) <= MAX_LABEL_CHARACTERS and is_text
 
@@ -468,7 +469,7 @@ _BLANK = ("", " ", "␣")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaggedText:
-    """A text with its words: where each begins in the text, and its label, None for one that has none."""
+    """A text with its words: each one's start in the text, and its label, None if it has none."""
 
     text: str
     starts: tuple[int, ...]
@@ -476,7 +477,7 @@ class TaggedText:
 
 
 def tagged(words: Sequence[str], labels: Sequence[str | None], gaps: Sequence[str] = ()) -> TaggedText:
-    """Words as a text, with spaces between them unless `gaps` says otherwise."""
+    """Words as a text, separated by spaces unless `gaps` says otherwise."""
     starts, text = [], ""
     for word, gap in zip(words, gaps or [" "] * len(words), strict=True):
         starts.append(len(text))
@@ -527,7 +528,7 @@ def tag_names(texts: Iterable[TaggedText]) -> tuple[str, ...]:
 
 
 def first_pieces(tokens: Sequence[Token], starts: Sequence[int]) -> list[int | None]:
-    """The index of the first token of each word, which is read for its label; None for one that was cut.
+    """The index of the first token of each word, where its label is predicted; None if it was cut.
 
     So Devlin et al. 2018, section 5.3.
     """
@@ -541,7 +542,7 @@ def first_pieces(tokens: Sequence[Token], starts: Sequence[int]) -> list[int | N
 
 
 def labelled_positions(tokens: Sequence[Token]) -> list[int]:
-    """The tokens whose labels mean something in a text as typed: those that begin a word or a sign."""
+    """The tokens with meaningful labels in a typed text: those that begin a word or a punctuation mark."""
     found = []
     for i, token in enumerate(tokens):
         before = tokens[i - 1].piece[-1:] if i else ""
@@ -624,24 +625,24 @@ _OPEN, _CLOSE = "[[", "]]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointedText:
-    """A text and the stretches of letters, start and end, in each of which a place is."""
+    """A text and its answers' ranges of letters, start and end."""
 
     text: str
     stretches: tuple[tuple[int, int], ...]
 
 
 def may_be_meant(token: Token) -> bool:
-    """Whether a token can be pointed to: it stands for something in the text, unknown pieces included."""
+    """Whether a token can be pointed to: it has text, unknown pieces included."""
     return not token.is_special or token.end > token.start
 
 
 def pointed_example(example: Example) -> PointedText:
-    """An example of a task with places, whose words are separated by single spaces."""
+    """An example of a pointing task, whose words are separated by single spaces."""
     return pointed_words(example.source.split(), example.places)
 
 
 def pointed_words(words: Sequence[str], places: Sequence[int]) -> PointedText:
-    """Words as a text, and those that are meant."""
+    """Words as a text, and those pointed to."""
     begins = [0]
     for word in words:
         begins.append(begins[-1] + len(word) + 1)

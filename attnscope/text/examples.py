@@ -53,7 +53,7 @@ class Task(Protocol):
 
     @property
     def name(self) -> str:
-        """The name recipes use."""
+        """The name used in recipes."""
 
     @property
     def form(self) -> TaskForm:
@@ -75,7 +75,7 @@ class Range(NamedTuple):
 
 
 class TaskKind(ABC):
-    """A task as a recipe names it, in a file of `text/tasks`; `order` is its place among the others.
+    """A task as named in a recipe, in a file of `text/tasks`; `order` is its rank among the others.
 
     Options are fields with a `Range`, and `form` where it may be one of several `forms`.
     """
@@ -97,20 +97,20 @@ class TaskKind(ABC):
 
 
 class DrawnTask(TaskKind):
-    """A task whose examples are drawn one by one; the hash of an example says whether it is held out."""
+    """A task whose examples are drawn one by one; an example's hash decides whether it is held out."""
 
     __slots__ = ()
 
     @abstractmethod
     def draw(self, rng: random.Random) -> Example:
-        """An example."""
+        """Draw an example."""
 
     def examples(self, n: int, *, seed: int, held_out: bool = False) -> list[Example]:
         return draw_examples(self.draw, n, name=self.name, seed=seed, held_out=held_out)
 
 
 def some_of(rng: random.Random, words: tuple[str, ...]) -> list[str]:
-    """One of the words (or phrases), or nothing."""
+    """One of the words (or phrases), or none."""
     return rng.choice(words).split() if rng.random() < 0.5 else []
 
 
@@ -120,19 +120,19 @@ def every_word(*groups: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def labels_of(task: Task) -> tuple[str, ...]:
-    """The labels that a task has, in order; none for a task of tokens."""
+    """The labels of a task, in order; none for a task of tokens."""
     labels: tuple[str, ...] = getattr(task, "labels", ())
     return labels
 
 
 def word_labels_of(task: Task) -> tuple[str, ...]:
-    """The labels that a task has for single words, in order; none for another task."""
+    """The labels of a task for single words, in order; none for another task."""
     labels: tuple[str, ...] = getattr(task, "word_labels", ())
     return labels
 
 
 def pointers_of(task: Task) -> tuple[str, ...]:
-    """The names of the places that a task asks for, in order; none for another task."""
+    """The names of the positions asked for by a task, in order; none for another task."""
     pointers: tuple[str, ...] = getattr(task, "pointers", ())
     return pointers
 
@@ -149,13 +149,13 @@ def vectors_of(task: Task) -> NDArray[np.float64] | None:
 
 
 def picture_shape_of(task: Task) -> tuple[int, int, int] | None:
-    """Height, width and channels of the pictures that a task's sources name; None where texts are read."""
+    """Height, width and channels of the pictures named by a task's sources; None if texts are read."""
     shape: tuple[int, int, int] | None = getattr(task, "picture_shape", None)
     return shape
 
 
 def is_held_out(source: str) -> bool:
-    """Whether a source belongs to the tenth that is kept out of training, by its hash alone."""
+    """Whether a source belongs to the held-out tenth, by its hash alone."""
     digest = hashlib.blake2b(source.encode(), digest_size=4).digest()
     return int.from_bytes(digest, "big") % _HELD_OUT_ONE_IN == 0
 
@@ -163,7 +163,7 @@ def is_held_out(source: str) -> bool:
 def draw_examples(
     draw: Callable[[random.Random], Example], n: int, *, name: str, seed: int, held_out: bool
 ) -> list[Example]:
-    """Draw until `n` examples lie on the wanted side of the split; the same arguments give the same list."""
+    """Draw until `n` examples are on the wanted side of the split; the same arguments give the same list."""
     rng = random.Random(f"{name}/{seed}/{held_out}")
     examples: list[Example] = []
     n_misses = 0

@@ -1,4 +1,4 @@
-"""Sentences of the small English-French grammar: from a plan to both languages, word by word linked.
+"""Sentences of the small English-French grammar: from a plan to both languages, linked word by word.
 
 Every French word keeps the English word it comes from, so the gold links are exact, one for each French
 word. Conventions where they are arguable: `ne` and `pas` are linked to `not`; `ne` and `jamais` to `never`;
@@ -41,7 +41,7 @@ French = tuple[str, Word]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NounPhrase:
-    """Determiner, adjectives in English order, and noun; `of` is a phrase that follows with `of`."""
+    """Determiner, adjectives in English order, and noun; `of` is a phrase after `of`."""
 
     noun: Noun
     determiner: str = "the"
@@ -52,7 +52,7 @@ class NounPhrase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """A pronoun or a name as subject, with the French word for it."""
+    """A pronoun or a name as subject, with its French word."""
 
     english: str
     french: str
@@ -86,7 +86,7 @@ class Clause:
 
 
 def pronoun(english: str) -> Person:
-    """A subject pronoun that means itself (`it` does not: it takes the gender of what it means)."""
+    """A subject pronoun with its own meaning (`it` has none: it takes the gender of its referent)."""
     french, person, gender = lexicon.SUBJECT_PRONOUNS[english]
     return Person(english=english, french=french, person=person, gender=gender)
 
@@ -105,7 +105,7 @@ def pronoun_for(phrase: NounPhrase) -> Person:
 
 
 class SentencePair:
-    """English and French of one sentence while it is being written."""
+    """English and French of one sentence under construction."""
 
     def __init__(self) -> None:
         self.english: list[Word] = []
@@ -117,7 +117,7 @@ class SentencePair:
         return word
 
     def ecrire(self, pairs: Iterable[French]) -> None:
-        """Add French words, each with the English word it comes from."""
+        """Add French words, each with its English word."""
         self.french.extend(pairs)
 
     def example(self) -> Example:
@@ -307,7 +307,7 @@ Words = Sequence[str]
 
 
 def read_sentence(text: str) -> tuple[Example, ...]:
-    """Every translation that the grammar has for an English text, with its links; none outside the grammar.
+    """Every translation of an English text by the grammar, with its links; none outside the grammar.
 
     Capitals and a full stop without a blank before it are understood. The order is always the same.
     """
@@ -427,7 +427,7 @@ def _states(words: Words, start: int, subject: Subject) -> Iterator[tuple[Clause
 
 
 def _actions(words: Words, start: int, subject: Subject) -> Iterator[tuple[Clause, int]]:
-    """Somebody does something; `write_clause` says whether the form of the verb is the right one."""
+    """Actions of a subject; `write_clause` says whether the verb form is right."""
     helper, at = _optional(words, start, ("do", "does", "did"))
     manner, at = _optional(words, at, _MANNERS)
     for verb in _verbs().get(words[at] if at < len(words) else "", ()):

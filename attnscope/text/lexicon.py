@@ -11,7 +11,7 @@ Gender = Literal["m", "f"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noun:
-    """A noun: (singular, plural) in English and French; `classes` say where it may stand."""
+    """A noun: (singular, plural) in English and French; `classes` say where it may occur."""
 
     english: tuple[str, str]
     french: tuple[str, str]

@@ -1,4 +1,4 @@
-"""Pairs of sentences made into more of them: names or rare nouns exchanged, and short sentences joined.
+"""Augments pairs of sentences: names or rare nouns exchanged, and short sentences joined.
 
 Names exchanged for made-up ones, so that a model learns to copy a name instead of guessing a frequent one.
 
@@ -80,7 +80,7 @@ def names_in(texts: Iterable[str]) -> frozenset[str]:
 
 
 def renamed(lines: Sequence[str], share: float, rng: np.random.Generator) -> list[str]:
-    """The lines with other names in that share of the texts; blank lines stand between texts.
+    """The lines with other names in that share of the texts; blank lines separate texts.
 
     Within a text every name becomes one made-up name, the same wherever it stands.
     """
@@ -119,13 +119,13 @@ def _exchanged(text: str, other: Mapping[str, str]) -> str:
 
 
 def _shared(pair: tuple[str, str], names: frozenset[str]) -> list[str]:
-    """The names and numbers that stand in both texts."""
+    """The names and numbers in both texts."""
     first, second = (set(_NAME_OR_NUMBER.findall(text)) for text in pair)
     return sorted(word for word in first & second if word.isdigit() or word in names)
 
 
 def _another(word: str, words: Sequence[str], rng: np.random.Generator) -> str:
-    """A number of up to four digits for a number; for a name a made-up one, or parts of words in a row.
+    """A number of up to four digits for a number; for a name a made-up one, or several parts of words.
 
     Four names in ten have a letter or two that English does not have: "Drílly".
     """
@@ -145,7 +145,7 @@ def _in_parts(words: Sequence[str], rng: np.random.Generator) -> str:
 
 
 def _marked(name: str, rng: np.random.Generator) -> str:
-    """The name with one or two of its letters exchanged for like ones of other alphabets."""
+    """The name with one or two of its letters replaced by similar ones of other alphabets."""
     letters = list(name)
     for _ in range(int(rng.integers(1, 3))):
         k = int(rng.integers(len(letters)))
@@ -180,7 +180,7 @@ _SIDE_BY_SIDE, _WITH_COMMA = 0.3, 0.4
 
 
 def joining_words(text: str) -> list[tuple[str, str]]:
-    """The words of "and/et, but/mais", source and target; raises ValueError on any other form."""
+    """The words of "and/et, but/mais", source and target; raises ValueError for any other form."""
     words = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         source, _, target = (word.strip() for word in part.partition("/"))
@@ -222,7 +222,7 @@ def joined_pairs(
 
 
 def _within(text: str, names: frozenset[str]) -> str:
-    """A sentence as it goes on within another."""
+    """A sentence in the form it has within another."""
     first = text.split()[0].rstrip(".,")
     is_name = first in names or first == "I" or first.startswith(("I'", "I’"))
     return text if is_name or (first.isupper() and len(first) > 1) else text[0].lower() + text[1:]
@@ -269,7 +269,7 @@ class _Place:
 def exchanged_pairs(
     pairs: Sequence[tuple[str, str]], share: float, rng: np.random.Generator
 ) -> list[tuple[str, str]]:
-    """That share of the number of pairs, drawn so that each rare noun is as likely as any other.
+    """That share of the number of pairs, drawn so that each rare noun is equally likely.
 
     None where no rare noun is found. A noun may be drawn for a place where it stands already.
     """
@@ -291,7 +291,7 @@ def exchanged_pairs(
 def _nouns_and_places(
     pairs: Sequence[tuple[str, str]],
 ) -> tuple[dict[_Kind, list[_Noun]], dict[_Kind, list[_Place]]]:
-    """By kind: the nouns of it, the most frequent first, and their places."""
+    """By kind: its nouns, the most frequent first, and their positions."""
     texts = [[list(_TOKEN.finditer(text)) for text in pair] for pair in pairs]
     words = [[[token[0] for token in side] for side in both] for both in texts]
     numbers: tuple[dict[str, int], dict[str, int]] = ({}, {})
@@ -334,7 +334,7 @@ def _put(text: str, span: tuple[int, int], word: str) -> str:
 
 
 def _single(links: np.ndarray) -> Iterator[tuple[int, int]]:
-    """The links of a pair both of whose ends have no other."""
+    """The one-to-one links of a pair."""
     targets, sources = (Counter(links[:, side].tolist()) for side in (0, 1))
     for t, s in links.tolist():
         if targets[t] == 1 and sources[s] == 1:
@@ -342,7 +342,7 @@ def _single(links: np.ndarray) -> Iterator[tuple[int, int]]:
 
 
 def _genders(texts: Iterator[list[str]]) -> dict[str, str | None]:
-    """By French word in small letters "m" or "f", of many "mm" or "ff"; None where it is not sure."""
+    """By lower-case French word "m" or "f", in the plural "mm" or "ff"; None if uncertain."""
     seen: dict[str, Counter[str]] = defaultdict(Counter)
     for text in texts:
         for before, word in pairwise(text):
@@ -366,7 +366,7 @@ def _genders(texts: Iterator[list[str]]) -> dict[str, str | None]:
 
 
 def _english_nouns(texts: Iterator[list[str]]) -> frozenset[str]:
-    """Words in small letters that stand after an article, and before no word that a noun is not before."""
+    """Lower-case words that occur after an article, and never before a word that follows no noun."""
     n_all: Counter[str] = Counter()
     n_after: Counter[str] = Counter()
     n_last: Counter[str] = Counter()
@@ -394,7 +394,7 @@ _LEAST_AGREEMENT = 0.2
 
 
 def align_texts(sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Ids]:
-    """The links of each pair, int64 [n_links, 2] of target and source places, in order.
+    """The links of each pair, int64 [n_links, 2] of target and source positions, in order.
 
     A link is where the product of both directions' beliefs is at least 0.2. Pairs that have an empty text,
     or come after `MOST_CELLS`, have none.

@@ -1,4 +1,4 @@
-"""Pictures, each known by a text: drawn by the program, in a file of many, or in a file of its own.
+"""Pictures, each identified by a text: drawn by the program, in a file of many, or in a file of its own.
 
     star x12 y20 r9      drawn (`shapes.py`)
     digits.npz#12        number 12, from 0, of the pictures of a file for numpy
@@ -55,7 +55,7 @@ _DAMAGED = (
 def read_arrays(
     path: Path, needed: Sequence[str], also: Sequence[str] = (), *, kind: str, expected: str
 ) -> dict[str, NDArray[Any]]:
-    """The arrays of these names, those of `also` where they are there; raises LoadError of this `kind`."""
+    """The arrays of these names, and those of `also` if present; raises LoadError of this `kind`."""
     data = read_outside(path, expected=expected, max_bytes=_MOST_BYTES)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -74,7 +74,7 @@ def read_arrays(
 
 
 def _read(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    """One array; raises ValueError before room is made for more numbers than the file has bytes for."""
+    """Read one array; raises ValueError before allocating more numbers than the file has bytes for."""
     n_bytes = archive.getinfo(f"{name}.npy").file_size
     with archive.open(f"{name}.npy") as member:
         read_header = _HEADERS.get(npy.read_magic(member))
@@ -128,7 +128,7 @@ class VectorSets:
 
 
 def read_vectors(path: Path) -> VectorSets:
-    """The sets of a file; raises LoadError that says which array is wrong, and how it should be."""
+    """The sets of a file; raises LoadError naming the faulty array and what is expected."""
     needed = ("vectors", "sets", "odd")
     arrays = read_arrays(path, needed, ("names",), kind="vectors", expected=_ARRAYS_EXPECTED)
     vectors, sets, odd = (arrays[name] for name in needed)
@@ -194,7 +194,7 @@ class LabelledPictures:
 
 
 def read_picture(text: str) -> Pixels:
-    """The picture that `text` names, uint8 [height, width, 3]; raises UserError."""
+    """The picture named by `text`, uint8 [height, width, 3]; raises UserError."""
     name = text.strip().strip("\"'")
     numbered = _IN_FILE.fullmatch(name)
     path = Path(numbered[1] if numbered else name).expanduser()
@@ -243,7 +243,8 @@ def _three_channels(pixels: Pixels) -> Pixels:
 
 
 def fitted_pixels(pixels: Pixels, height: int, width: int, n_channels: int) -> Pixels:
-    """Colours [any height, any width, 3] as [height, width, n_channels]: the middle, resized if need be.
+    """Colours [any height, any width, 3] as [height, width, n_channels]: cropped to the middle, resized if
+    needed.
 
     Greys are weighted as in ITU-R BT.601, 0.299 red + 0.587 green + 0.114 blue.
     """
@@ -262,7 +263,7 @@ def fitted_pixels(pixels: Pixels, height: int, width: int, n_channels: int) -> P
 
 
 def read_labelled_pictures(path: Path) -> LabelledPictures:
-    """The pictures of an NPZ file or a folder; raises LoadError that says what is wrong, and where."""
+    """The pictures of an NPZ file or a folder; raises LoadError with the fault and its place."""
     found = _of_folder(path) if path.is_dir() else _of_file(path)
     names = {*found.labels}
     bad = next((name for name in names if not is_label(name)), None)

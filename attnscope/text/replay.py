@@ -1,4 +1,4 @@
-"""Replaying how any tokenizer of the `tokenizers` library splits a text, proved against the library.
+"""Replays how any tokenizer of the `tokenizers` library splits a text, checked against the library.
 
 Byte-pair encoding merge by merge (Sennrich et al. 2016; on bytes: Radford et al. 2019): a word begins as its
 letters (or bytes). Again and again the pair with the lowest rank is merged, the leftmost first, until no pair
@@ -52,7 +52,7 @@ class BpeModel:
     takes_whole_words: bool = False
 
     def symbols(self, word: str) -> list[str]:
-        """A word before any merge, in entries of the vocabulary; what it lacks is the unknown entry."""
+        """A word before any merge, as entries of the vocabulary; missing ones are the unknown entry."""
         if self.takes_whole_words and word in self.ids:
             return [word]
         found: list[str] = []
@@ -70,7 +70,7 @@ class BpeModel:
         return found
 
     def next_merge(self, symbols: list[str]) -> tuple[int, int] | None:
-        """Rank and place of the pair to be merged next; None when there is none."""
+        """Rank and position of the next pair to merge; None if there is none."""
         ranked = (
             (rank, place)
             for place, pair in enumerate(itertools.pairwise(symbols))
@@ -79,12 +79,12 @@ class BpeModel:
         return min(ranked, default=None)
 
     def merge(self, symbols: list[str], place: int) -> list[str]:
-        """The symbols with two neighbours made one."""
+        """The symbols with two neighbours merged."""
         made = self.joined(symbols[place], symbols[place + 1])
         return [*symbols[:place], made, *symbols[place + 2 :]]
 
     def joined(self, left: str, right: str) -> str:
-        """The entry that a pair becomes."""
+        """The entry for a merged pair."""
         return left + (right.removeprefix(self.part_prefix) if self.part_prefix else right)
 
 
@@ -94,7 +94,7 @@ NO_MERGES = BpeModel(ids={}, ranks={})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    """One rule applied wherever it fits: `words` afterwards, and the (word, place) of what it made."""
+    """One rule applied wherever it fits: `words` afterwards, and the (word, position) of each result."""
 
     rank: int
     left: str
@@ -105,7 +105,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryMatch:
-    """The longest entry found at `start`, after `n_tried` longer candidates; `end` is where it stops."""
+    """The longest entry found at `start`, after `n_tried` longer candidates; `end` is its end."""
 
     entry: str
     start: int
@@ -133,7 +133,7 @@ NO_SCORES = UnigramModel(scores={}, ids={}, unknown=None)
 
 
 class Splitter:
-    """One tokenizer taken apart; reading its rules costs a moment, replaying does not.
+    """One tokenizer, analysed; reading its rules takes a moment, replaying does not.
 
     `training_texts` are what it was trained on, where that is known: rules then have frequencies.
     """
@@ -159,7 +159,7 @@ class Splitter:
         return len(self.bpe.ranks)
 
     def words(self, text: str) -> list[str]:
-        """The words that the tokenizer splits one by one, as its vocabulary writes them."""
+        """The words that the tokenizer splits one by one, in its vocabulary's notation."""
         library = self._library
         with library_errors(_FAILED, action=_ACTION), without_panic_words():
             if library.normalizer is not None:
@@ -374,7 +374,7 @@ def count_merges(model: BpeModel, words: Iterable[str]) -> dict[int, int]:
 
 
 def how_made(model: BpeModel, entry: str) -> list[Merge]:
-    """The merges that make one entry out of letters; empty for an entry that no merges make."""
+    """The merges that build one entry from letters; empty if there are none."""
     written = entry.removesuffix(model.word_suffix) if model.word_suffix else entry
     if model.part_prefix:
         written = written.removeprefix(model.part_prefix)
@@ -393,7 +393,7 @@ def how_made(model: BpeModel, entry: str) -> list[Merge]:
 def longest_matches(
     word: str, ids: Mapping[str, int], *, prefix: str, unknown: str, max_characters: int = 100
 ) -> Iterator[EntryMatch]:
-    """The matches from left to right; a word that cannot be covered is one unknown entry, told last."""
+    """The matches from left to right; a word that cannot be covered becomes one unknown entry, last."""
     start = 0
     while start < len(word) and len(word) <= max_characters:
         for end in range(len(word), start, -1):

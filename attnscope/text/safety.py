@@ -52,7 +52,7 @@ def clean_text(text: str, *, max_characters: int | None = MAX_CHARACTERS) -> Cle
 
 
 def chunks(text: str, *, max_characters: int = MAX_CHUNK_CHARACTERS) -> Iterator[tuple[int, str]]:
-    """Cut a text into (offset, chunk), before a single space between two words where there is one.
+    """Cut a text into (offset, chunk), before a single space between two words if there is one.
 
     A chunk then begins with the space that belongs to its first word, so the tokens are those of the
     whole text; only a single word longer than a chunk is cut inside.
@@ -80,7 +80,7 @@ _LET_PASS = (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, UserErro
 
 @contextmanager
 def without_panic_words() -> Iterator[None]:
-    """Keep what the library's panics print out of standard error; whatever else is printed comes after."""
+    """Keep the messages of the library's panics off standard error; other output comes after the block."""
     is_linux = sys.platform == "linux"  # elsewhere no file lies in memory
     made = os.fdopen(os.memfd_create("kept"), "w+b", buffering=0) if is_linux else tempfile.TemporaryFile()
     with _CAPTURING, made as kept:
@@ -102,7 +102,7 @@ def without_panic_words() -> Iterator[None]:
 
 @contextmanager
 def library_errors(happened: str, *, action: str) -> Iterator[None]:
-    """Turn whatever the library raises inside, panics too, into a LoadError of kind `tokenizer`."""
+    """Turn any error of the library inside, even a panic, into a LoadError of kind `tokenizer`."""
     try:
         yield
     except _LET_PASS:
@@ -113,7 +113,7 @@ def library_errors(happened: str, *, action: str) -> Iterator[None]:
 
 
 def empty_library(library: "LibraryTokenizer") -> None:
-    """Free the vocabulary of a tokenizer that nobody reads with any more.
+    """Free the vocabulary of a tokenizer no longer in use.
 
     Dropping it would hold the interpreter for as long as reading it did, and with it the window: 0.3 s for
     250,000 pieces of a unigram model. Training, which puts another vocabulary in its place, lets it go.

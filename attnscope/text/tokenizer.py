@@ -1,4 +1,4 @@
-"""The tokenizer the program works with: text to tokens as people read them, and back.
+"""The program's tokenizer: text to readable tokens, and back.
 
 It wraps one tokenizer of the `tokenizers` library. Text from people is cleaned first, is cut into
 chunks (the library holds the interpreter while it encodes), and spells no special token but the mask and
@@ -45,7 +45,7 @@ class Tokenizer:
     """Text to tokens and back, for one vocabulary."""
 
     def __init__(self, library: LibraryTokenizer) -> None:
-        """Wrap a tokenizer of the `tokenizers` library; raises LoadError when it cannot be used."""
+        """Wrap a tokenizer of the `tokenizers` library; raises LoadError if it cannot be used."""
         library.no_truncation()
         library.no_padding()
         library.encode_special_tokens = True
@@ -59,7 +59,7 @@ class Tokenizer:
         self.decode(range(min(self.vocab_size, 300)))
 
     def _build_spelled(self) -> dict[str, int]:
-        """The special tokens that a text may spell, and their ids."""
+        """The special tokens that may be typed in a text, and their ids."""
         mask = self._vocabulary.roles.get("mask")
         if mask is None:
             return dict(self._vocabulary.sentinels)
@@ -78,7 +78,7 @@ class Tokenizer:
         return Tokenizer(library)
 
     def knowing(self, source: Tokens) -> "Tokenizer":
-        """This tokenizer with the words of a source that its vocabulary lacks (See et al. 2017, section 2.2).
+        """This tokenizer with the source words missing from its vocabulary (See et al. 2017, section 2.2).
 
         Their ids follow those of the vocabulary, in the order in which they first occur; `vocab_size` stays.
         `source` may be encoded by this tokenizer or by the one that it gives. Only where tokens are words.
@@ -90,7 +90,7 @@ class Tokenizer:
         return self.with_words(tuple(found))
 
     def with_words(self, words: tuple[str, ...]) -> "Tokenizer":
-        """This tokenizer with words behind its vocabulary; itself where there are none."""
+        """This tokenizer with words after its vocabulary; itself if there are none."""
         if not words:
             return self
         longer = copy(self)
@@ -106,7 +106,7 @@ class Tokenizer:
 
     @property
     def pad_id(self) -> int:
-        """Id of the token that fills up short texts, never looked at: the end where none is meant for it.
+        """Id of the padding token, never attended to: the end token if there is no other.
 
         Raises UserError where there is no such token, as all these do.
         """
@@ -114,7 +114,7 @@ class Tokenizer:
 
     @property
     def unknown_id(self) -> int:
-        """Id of the token for what the vocabulary lacks."""
+        """Id of the token for unknown text."""
         return self._vocabulary.role("unknown")
 
     @property
@@ -132,7 +132,7 @@ class Tokenizer:
 
     @property
     def sentinel_ids(self) -> tuple[int, ...]:
-        """Ids of the sentinels that stand for hidden spans, in order; most tokenizers have none."""
+        """Ids of the sentinels for hidden spans, in order; most tokenizers have none."""
         return tuple(self._vocabulary.sentinels.values())
 
     # -- text to tokens -------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class Tokenizer:
     def encode(
         self, text: str, *, add_begin: bool = False, add_end: bool = False, max_tokens: int | None = None
     ) -> Tokens:
-        """The tokens of a text, at most `max_tokens` of them with the begin and end tokens counted.
+        """The tokens of a text, at most `max_tokens` of them including the begin and end tokens.
 
         Offsets are characters of `text`; `<mask>` and `[MASK]` in it become the mask token, `<extra_0>` and
         the like the sentinels that the vocabulary has.
@@ -168,7 +168,7 @@ class Tokenizer:
         )
 
     def _known(self, token: Token) -> Token:
-        """The token, or a word that stands in its place; it stays one that no embedding was learned for."""
+        """The token, or a word in its place; it remains one without a learned embedding."""
         words = self._vocabulary.words
         if token.own not in words:
             return token
@@ -201,7 +201,7 @@ class Tokenizer:
             yield ids
 
     def _jobs(self, text: str) -> Iterator[tuple[int, str | int]]:
-        """Cut a text into (offset, chunk), or (offset, id) where it spells a special token."""
+        """Cut a text into (offset, chunk), or (offset, id) for a special token."""
         start = 0
         for match in self._spelled_pattern.finditer(text) if self._spelled_pattern else ():
             before = text[start : match.start()]
@@ -232,7 +232,7 @@ class Tokenizer:
         return found
 
     def _entries(self, text: str, limit: int | None) -> tuple[list[Entry], int]:
-        """The first `limit` tokens of a text, and how many more there are."""
+        """The first `limit` tokens of a text, and the number of others."""
         jobs = list(self._jobs(text))
         encoded = self._encode_strings([part for _, part in jobs if isinstance(part, str)])
         entries: list[Entry] = []
@@ -258,14 +258,14 @@ class Tokenizer:
     # -- tokens to text -------------------------------------------------------------------------
 
     def token(self, id: int) -> Token:
-        """One token of the vocabulary, as it reads standing alone.
+        """One token of the vocabulary, as it reads by itself.
 
         An id beyond the vocabulary (a model may have more outputs) reads ⟨id 50300⟩.
         """
         return self._vocabulary.token(id)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text the ids stand for; special tokens are left out, but for unknown ones and sentinels."""
+        """The text of the ids, without special tokens except unknown ones and sentinels."""
         return self._vocabulary.decode(ids)
 
     # -- files ----------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ class Tokenizer:
 
     @staticmethod
     def load(folder: Path) -> "Tokenizer":
-        """Read tokenizer.json from a folder (or the file itself); raises LoadError when it is not usable."""
+        """Read tokenizer.json from a folder (or the file itself); raises LoadError if it is not usable."""
         path = folder if folder.suffix == ".json" else folder / TOKENIZER_FILE
         content = read_tokenizer_file(path)
         action = "Restore the file from a copy, or load another tokenizer."
@@ -327,7 +327,7 @@ def train_tokenizer(kind: str, texts: Iterable[str], *, vocab_size: int) -> Toke
 
 
 def kind_to_train(kind: str, vocab_size: int) -> TokenizerKind:
-    """A kind by its name; raises RecipeError for an unknown one, or a size that is impossible for it."""
+    """A kind by its name; raises RecipeError for an unknown one, or an impossible size."""
     found = KINDS.get(kind)
     if found is None:
         raise RecipeError(
@@ -347,7 +347,7 @@ def kind_to_train(kind: str, vocab_size: int) -> TokenizerKind:
 
 
 class _Seen:
-    """Texts on their way to the trainer, cleaned and cut; remembers what was in them.
+    """Texts on their way to the trainer, cleaned and cut; records their contents.
 
     With a library it counts the words as that splits texts into them.
     """

@@ -1,5 +1,5 @@
 """Tokenizers as tables: a vocabulary, searches in it and single entries in detail; several kinds and sizes,
-trained on one text and measured on it. See `records.tokenizers` for what the numbers are.
+trained on one text and measured on it. For the meaning of the numbers see `records.tokenizers`.
 """
 
 import re
@@ -38,7 +38,7 @@ _MAX_IDS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchedVocabulary:
-    """A table, and its pieces in the form that searches read: as shown, and in small letters."""
+    """A table, and its pieces as searched: as shown, and in lower case."""
 
     table: VocabularyTable
     pieces: tuple[str, ...]
@@ -82,7 +82,7 @@ def build_table(splitter: Splitter, name: str) -> Iterator[float | SearchedVocab
 
 
 def find_pieces(searched: SearchedVocabulary, wish: FindPieces) -> tuple[NDArray[np.int32], str]:
-    """The ids that fit, in order, and a note on what was not understood.
+    """Matching ids, in order, and a note on what was not understood.
 
     Regular expressions are Oniguruma's, which gives up on one that takes too long. Raises UserError.
     """
@@ -189,7 +189,7 @@ def _matching(pattern: str, pieces: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def _listed_ids(query: str, size: int) -> tuple[NDArray[np.int32], str]:
-    """The ids that somebody typed, in their order; those that are no ids are told."""
+    """The ids typed by a user, in order; invalid ones are reported."""
     words = query.replace(",", " ").replace(";", " ").split()[:_MAX_IDS]
     good = [int(word) for word in words if word.isascii() and word.isdecimal() and int(word[:9]) < size]
     bad = [word for word in words if not (word.isascii() and word.isdecimal() and int(word[:9]) < size)]
@@ -200,7 +200,7 @@ def _listed_ids(query: str, size: int) -> tuple[NDArray[np.int32], str]:
 
 
 def _steps(splitter: Splitter, entry: str) -> tuple[SplitStep, ...]:
-    """The merges from letters to the entry; empty where there are none."""
+    """The merges from letters to the entry; empty if there are none."""
     read = splitter.read
     return tuple(
         SplitStep(
@@ -220,7 +220,7 @@ _LONGEST_LINE = 2_000
 
 
 def full_lines(text: str) -> list[str]:
-    """The lines of a text that are not blank; long ones are cut at spaces, so that none is held long."""
+    """The non-blank lines of a text; long ones are cut at spaces."""
     found: list[str] = []
     for line in text.split("\n"):
         while len(line) > _LONGEST_LINE:

@@ -1,4 +1,4 @@
-"""One vocabulary: what each id stands for, which ids are special, and ids back to text with their places.
+"""One vocabulary: the meaning of each id, the special ids, and ids back to text with their positions.
 
 Sentinels: the numbered special tokens that stand for hidden spans, <extra_0>, <extra_1>, …
 
@@ -65,7 +65,7 @@ class PieceReading:
 
     @property
     def text(self) -> str | None:
-        """The text, or None when the bytes are only part of a character."""
+        """The text, or None if the bytes are only part of a character."""
         try:
             return self.data.decode()
         except UnicodeDecodeError:
@@ -98,13 +98,13 @@ def _encoded(entry: str) -> bytes:
 
 
 def piece_of(reading: PieceReading) -> str:
-    """The piece of one entry standing alone; bytes that are part of a character are written ⟨E2⟩."""
+    """The piece of one entry by itself; bytes that are part of a character are written ⟨E2⟩."""
     text = reading.text
     return visible(text) if text is not None else split_pieces([reading.data])[0]
 
 
 def visible(text: str) -> str:
-    """Drop the space before a word (the token record says it otherwise) and show other blanks as signs."""
+    """Drop the space before a word (the token record has it) and show other blanks as signs."""
     if text[:1] == " " and text.strip():
         text = text[1:]
     return text.translate(_BLANKS) if text.strip() == "" else text.translate(_BLANKS | {ord(" "): " "})
@@ -116,7 +116,7 @@ def with_visible_blanks(text: str) -> str:
 
 
 def shown_piece(reading: PieceReading, *, is_special: bool = False) -> str:
-    """An entry with every blank visible, the space before a word too; bytes of no character as ⟨E2⟩."""
+    """An entry with every blank visible, the space before a word too; incomplete bytes as ⟨E2⟩."""
     text = reading.text
     if text is None:
         return split_pieces([reading.data])[0]
@@ -158,7 +158,7 @@ def _character_length(data: bytes, position: int) -> int:
 
 
 def is_of_word(character: str) -> bool:
-    """Whether a piece that begins or ends so is in a word there: letters, digits, bytes of a letter."""
+    """Whether a piece with this beginning or end is in a word there: letters, digits, bytes of a letter."""
     return character.isalnum() or (character != "" and character in "⟨⟩")
 
 
@@ -186,19 +186,19 @@ def require_no_growth(library: LibraryTokenizer) -> None:
 
 
 def require_sane_piece(piece: str) -> None:
-    """Raise LoadError for a piece of a vocabulary that is a book by itself."""
+    """Raise LoadError for an absurdly long piece of a vocabulary."""
     if len(piece) > _MAX_ENTRY:
         raise _refused(f"One of its pieces has {len(piece):,} characters", f"at most {_MAX_ENTRY:,}")
 
 
 def require_sane_count(n_tokens: int, n_characters: int) -> None:
-    """Raise LoadError where a text of some characters has become far more tokens."""
+    """Raise LoadError if a text of some characters has become far more tokens."""
     if n_tokens > MOST_TOKENS * n_characters + _SHORT:
         raise _refused(f"It makes {n_tokens:,} tokens of {n_characters:,} characters", "no more than letters")
 
 
 def growth_of(steps: Sequence[dict[str, Any]]) -> float:
-    """The most characters that one can become of, passing through all the steps."""
+    """Maximum number of characters that one can become, through all the steps."""
     own: dict[str, float] = {}
     other = 1.0
     for step in reversed(steps):
@@ -253,7 +253,7 @@ def _repeats(step: dict[str, Any]) -> int:
 
 
 def _parts(component: Any, inner: str) -> list[dict[str, Any]]:
-    """The steps of a component of the library, those of sequences in sequences one after the other."""
+    """The steps of a library component, with nested sequences flattened."""
     if component is None:
         return []
     found: list[dict[str, Any]] = []
@@ -298,7 +298,7 @@ def read_tokenizer_file(path: Path) -> str:
 
 
 def tokenizer_kind(library: LibraryTokenizer) -> str:
-    """The kind of a tokenizer: one of ours, whoever made it."""
+    """The kind of a tokenizer: one of ours, whatever its origin."""
     for kind in reversed(KINDS.values()):  # those that only some tokenizers of a model are come last
         if kind.is_kind_of(library):
             return kind.name
@@ -321,7 +321,7 @@ def notation_of(library: LibraryTokenizer) -> Notation:
 
 
 def check_vocabulary(library: LibraryTokenizer) -> int:
-    """The size of the vocabulary (highest id + 1); raises LoadError when its ids or pieces are not sane.
+    """The size of the vocabulary (highest id + 1); raises LoadError if its ids or pieces are invalid.
 
     Ids are asked for one by one: all at once, 250,000 pieces hold the interpreter for a second, and with it
     the window.
@@ -334,7 +334,7 @@ def check_vocabulary(library: LibraryTokenizer) -> int:
 
 
 def _highest_of_all(library: LibraryTokenizer, n_pieces: int) -> int:
-    """The highest id where there are `n_pieces` different ones without large gaps, else −1."""
+    """The highest id if there are `n_pieces` different ones without large gaps, else −1."""
     n_left = n_pieces
     for id in range(min(2 * n_pieces + 1001, _MAX_ID)):
         piece = library.id_to_token(id)
@@ -347,7 +347,7 @@ def _highest_of_all(library: LibraryTokenizer, n_pieces: int) -> int:
 
 
 def _looked_through(library: LibraryTokenizer) -> int:
-    """The same from the whole vocabulary, which also says what is wrong with it."""
+    """The same from the whole vocabulary, with a report of any fault."""
     vocabulary = library.get_vocab(with_added_tokens=True)
     if not vocabulary:
         raise LoadError(
@@ -369,7 +369,7 @@ def _looked_through(library: LibraryTokenizer) -> int:
 
 
 def special_ids(library: LibraryTokenizer) -> tuple[dict[str, int], frozenset[int]]:
-    """Ids by role (`pad`, `unknown`, `begin`, `end`, `mask`; only those there are), and all special ids."""
+    """Ids by role (`pad`, `unknown`, `begin`, `end`, `mask`; only existing ones), and all special ids."""
     roles: dict[str, int] = {}
     for role, names in _ROLES.items():
         ids = [id for name in names if (id := library.token_to_id(name)) is not None]
@@ -387,7 +387,7 @@ def sentinel(number: int) -> str:
 
 
 def sentinel_ids(library: LibraryTokenizer) -> dict[str, int]:
-    """Literal and id of each sentinel that a tokenizer has, in the order of their numbers."""
+    """Literal and id of each sentinel of a tokenizer, in the order of their numbers."""
     added = {token.content: id for id, token in library.get_added_tokens_decoder().items() if token.special}
     named = {name: id for name, id in added.items() if _NAME.fullmatch(name)}
     return dict(sorted(named.items(), key=lambda entry: int(entry[0][7:-1])))
@@ -398,7 +398,7 @@ def is_sentinel(piece: str) -> bool:
 
 
 def spans_of(ids: Sequence[int], sentinels: Sequence[int]) -> list[tuple[int, tuple[int, ...]]]:
-    """Sentinel and what stands behind it, for each sentinel of a text of hidden spans."""
+    """Sentinel and following text, for each sentinel of a text of hidden spans."""
     known = frozenset(sentinels)
     starts = [i for i, id in enumerate(ids) if id in known]
     return [(ids[a], tuple(ids[a + 1 : b])) for a, b in pairwise([*starts, len(ids)])]
@@ -409,7 +409,7 @@ _MOST_BYTES, NO_CHARACTER = 4, "\ufffd"
 
 
 def decode_begun(decode: Callable[[Sequence[int]], str], ids: Sequence[int]) -> str:
-    """The text of ids that may end within a character: as far as its last whole one."""
+    """The text of ids that may end within a character: up to its last whole one."""
     for n_left_out in range(min(_MOST_BYTES, len(ids))):
         text = decode(ids[: len(ids) - n_left_out])
         if not text.endswith(NO_CHARACTER):
@@ -422,10 +422,10 @@ _JOINS_AFTER = re.compile(r"(?i:[ldnjscmt]|qu|lorsqu|puisqu|jusqu)'")
 
 
 class Vocabulary:
-    """The entries of a tokenizer as people read them."""
+    """The readable entries of a tokenizer."""
 
     def __init__(self, library: LibraryTokenizer) -> None:
-        """Look into a tokenizer; raises LoadError when its ids are not sane."""
+        """Read a tokenizer; raises LoadError if its ids are invalid."""
         require_no_growth(library)
         self._library = library
         self.kind: str = tokenizer_kind(library)
@@ -458,7 +458,7 @@ class Vocabulary:
         return self._notation
 
     def role(self, role: str) -> int:
-        """The id for a role; raises UserError when there is none."""
+        """The id for a role; raises UserError if there is none."""
         if role not in self.roles:
             raise UserError(
                 f"The tokenizer has no {role} token.",
@@ -468,7 +468,7 @@ class Vocabulary:
         return self.roles[role]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """One piece for each id; characters spread over several tokens are put together."""
+        """One piece for each id; characters spread over several tokens are joined."""
         pieces: list[str] = []
         run: list[bytes] = []
         for id in ids:
@@ -483,7 +483,7 @@ class Vocabulary:
         return pieces + split_pieces(run)
 
     def token(self, id: int) -> Token:
-        """One token of the vocabulary, as it reads standing alone.
+        """One token of the vocabulary, as it reads by itself.
 
         An id beyond the vocabulary (a model may have more outputs) reads ⟨id 50300⟩.
         """
@@ -530,7 +530,7 @@ class Vocabulary:
         return reading
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text the ids stand for; of special tokens only unknown ones and sentinels stay visible."""
+        """The text of the ids; of special tokens only unknown ones and sentinels stay visible."""
         kept = [
             id
             for id in map(int, ids)
@@ -557,7 +557,7 @@ Entry = tuple[int, int, int]
 
 
 def place_tokens(text: str, entries: Sequence[Entry], vocabulary: Vocabulary) -> list[Token]:
-    """One token for each entry; blanks before a word are left out of its place.
+    """One token for each entry; blanks before a word are not part of its position.
 
     `joins_previous` says that a token continues the word of the one before. A token of blanks begins a
     word, which the token right after it continues, as in vocabularies whose pieces begin with the space.

@@ -1,4 +1,4 @@
-"""Looking at attention: probes on the one attention function, and traces recomputed from them.
+"""Observing attention: probes on the one attention function, and traces recomputed from them.
 
 Must not import anything of models, analysis, training or the window.
 """

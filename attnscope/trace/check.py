@@ -1,4 +1,4 @@
-"""The self-check: a trace proves itself against what the model computed.
+"""The self-check: a trace is checked against the model's own computation.
 
 Weights are recomputed apart from the model, multiplied by the values, and compared with the head
 outputs that the model itself used. A mask lost on the way, a wrong normaliser or dropout shows here.
@@ -201,7 +201,7 @@ def _prove_rows(
     *,
     is_causal_site: bool,
 ) -> Tensor:
-    """The three numbers of each site, [3, n_sites]; NaN where something could not be computed."""
+    """The three numbers of each site, [3, n_sites]; NaN if something could not be computed."""
     q, k, rule, score = sites.q, sites.k, sites.rule, sites.score
     n_queries, n_keys = q.shape[2], k.shape[2]
     own_lse = sites.lse[:, :, rows]
@@ -227,7 +227,7 @@ def _prove_rows(
 
 
 def _weight_on_the_future(weights: Tensor, rows: slice, n_queries: int) -> Tensor:
-    """The largest weight on a later token of decoders whose rule does not forbid it.
+    """The largest weight on a later token, in decoders whose rule does not forbid it.
 
     A rule with a pattern of its own (a prefix that all may see) may allow later tokens.
     """
@@ -238,7 +238,7 @@ def _weight_on_the_future(weights: Tensor, rows: slice, n_queries: int) -> Tenso
 
 
 def _worst(values: Tensor) -> Tensor:
-    """The largest magnitude of each site; NaN when there is one."""
+    """The largest magnitude of each site; NaN if it contains one."""
     flat = values.flatten(1)
     if flat.shape[1] == 0:
         return values.new_zeros(len(values))

@@ -59,7 +59,7 @@ CHUNK_COLUMNS = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """The first and last key of each query by causality, window and intervals; and what else forbids.
+    """The first and last key of each query by causality, window and intervals; and other rules.
 
     `n_valid` counts the valid keys before each place, [n_keys + 1]; `removed` are (query, key) pairs [n, 2].
     """
@@ -73,7 +73,7 @@ class Reach:
 
     @staticmethod
     def of(rule: MaskRule, n_queries: int, n_keys: int) -> "Reach":
-        """The reach of a rule of one head; a batch is read by its last text."""
+        """The reach of a rule of one head; for a batch, of its last text."""
         place = torch.arange(n_queries) + (n_keys - n_queries)
         back, ahead = rule.window or (None, None)
         ahead = 0 if rule.is_causal else ahead
@@ -103,7 +103,7 @@ class Reach:
         return range(max(0, first), max(0, first, min(last + 1, self.n_keys)))
 
     def is_open(self, rows: range, cols: range) -> bool:
-        """Whether the mask surely allows every cell of a rectangle."""
+        """Whether the mask certainly allows every cell of a rectangle."""
         if self.is_dense:
             return False
         part = slice(rows.start, rows.stop)
@@ -157,7 +157,7 @@ class OneHead:
         return self._reach.keys_of(rows)
 
     def is_open(self, rows: range, cols: range) -> bool:
-        """Whether the mask surely allows every cell of a rectangle."""
+        """Whether the mask certainly allows every cell of a rectangle."""
         return self._reach.is_open(rows, cols)
 
     @property
@@ -180,7 +180,7 @@ class OneHead:
         return found.masked_fill_(~allowed, -math.inf)
 
     def without_removed_cells(self) -> "OneHead":
-        """The same head for reading with steps, where single removed cells do not count."""
+        """The same head for reading with steps, ignoring single removed cells."""
         if self.rule.removed is None:
             return self
         other = OneHead.__new__(OneHead)
@@ -204,13 +204,13 @@ class OneHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pooled:
-    """Some rows of a map, pooled: the largest exponents (−inf: nothing allowed), and those of each row."""
+    """Some rows of a map, pooled: the largest exponents (−inf: all forbidden), and those of each row."""
 
     values: Tensor
     row_peaks: Tensor
 
     def weights(self) -> Tensor:
-        """The pooled weights, NaN where nothing is allowed."""
+        """The pooled weights, NaN where all cells are forbidden."""
         return torch.where(self.values.isneginf(), math.nan, self.values.exp())
 
 
@@ -238,7 +238,7 @@ def pool_strip(head: OneHead, rows: range, cols: range, b: int) -> Pooled:
 
 
 def column_parts(reach: range, cols: range, b: int) -> Iterator[tuple[range, slice]]:
-    """The columns within reach, in parts of whole blocks and at last one of less; and their places."""
+    """The columns within reach, in parts of whole blocks and finally one incomplete; and their positions."""
     first = max(0, (max(reach.start, cols.start) - cols.start) // b)
     stop = min(reach.stop, cols.stop)
     n_whole = len(cols) // b
@@ -305,7 +305,7 @@ def _score_of(score: ScoreRule, head: int) -> ScoreRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FoundEdges:
-    """See the module's legend; `n_all` counts allowed cells, `n_rows` rows that see a key, of all heads."""
+    """See the module's legend; `n_all` counts allowed cells, `n_rows` rows that see a key, over all heads."""
 
     weights: Tensor
     heads: Tensor
@@ -316,7 +316,7 @@ class FoundEdges:
 
     @property
     def hidden(self) -> float:
-        """The share of the whole weight that is not among these; every row's weights sum to 1."""
+        """The share of the total weight not among these; every row's weights sum to 1."""
         return max(0.0, 1.0 - float(self.weights.sum()) / self.n_rows) if self.n_rows else 0.0
 
 
@@ -330,7 +330,7 @@ class _Best:
         self.places = torch.zeros(0, 3, dtype=torch.int64)
 
     def take(self, found: Tensor, head: int, row: int, col: int) -> None:
-        """Look through one block whose corner is at (row, col)."""
+        """Process one block with its corner at (row, col)."""
         i, j = (found >= self.floor).nonzero(as_tuple=True)
         if not len(i):
             return
@@ -341,7 +341,7 @@ class _Best:
             self.prune()
 
     def prune(self) -> None:
-        """Keep the best `n` and look for nothing weaker from now on."""
+        """Keep the best `n` and ignore anything weaker from now on."""
         n_kept = min(self.n, len(self.values))
         self.values, kept = self.values.topk(n_kept)
         self.places = self.places[kept]
@@ -350,7 +350,7 @@ class _Best:
 
 
 def strongest_edges(heads: Sequence[OneHead], n_edges: int) -> Iterator[float | FoundEdges]:
-    """The `n_edges` strongest weights of heads with the same tokens, last; before it, how far the work is."""
+    """Yield progress, and finally the `n_edges` strongest weights of heads with the same tokens."""
     best = _Best(n_edges)
     n_all = n_rows = done = 0
     n_cells = max(1, sum(head.n_queries * head.n_keys for head in heads))
@@ -405,7 +405,7 @@ class PyramidLevel:
 
 
 def finest_block(n_queries: int, n_keys: int) -> int:
-    """The block of the finest level: 8, doubled until the level is small enough to be kept."""
+    """The block of the finest level: 8, doubled until the level is small enough to store."""
     b = FINEST_BLOCK
     while max(n_queries, n_keys) > b * MAX_SIDE:
         b *= 2
@@ -413,7 +413,7 @@ def finest_block(n_queries: int, n_keys: int) -> int:
 
 
 def build_pyramid(head: OneHead) -> Iterator[float | PyramidLevel]:
-    """Every level of one head, the finest first; before it, how far the work is (0…1).
+    """Yield progress (0…1), and finally every level of one head, the finest first.
 
     Between two yields lie at most about 50 ms of one core's work.
     """
@@ -453,7 +453,7 @@ def _levels(
 
 
 def halve(levels: Tensor) -> Tensor:
-    """The largest of each 2 × 2 bytes; the last row and column may stand for fewer."""
+    """The largest of each 2 × 2 bytes; the last row and column may cover fewer."""
     if not levels.numel():
         return levels
     height, width = levels.shape
@@ -463,7 +463,7 @@ def halve(levels: Tensor) -> Tensor:
 
 
 def _largest(strip: Pooled) -> float:
-    """The largest pooled weight of a strip; what is not a number does not count, and of nothing it is 0."""
+    """The largest pooled weight of a strip, ignoring NaN; 0 if empty."""
     if not strip.values.numel():
         return 0.0
     largest = float(strip.values.max())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Mask(Scheme):
-    """A mask; as it stands here, a window of single steps."""
+    """A mask; by default a window with step 1."""
 
     words: ClassVar[str] = ""
     """What a query sees, for people."""
@@ -37,7 +37,7 @@ class Mask(Scheme):
     """Whether blocks are linked at random."""
 
     def faults(self, config: "ModelConfig") -> Iterator[tuple[str, str]]:
-        """Keys of a Transformer that do not go with this mask, with what was expected."""
+        """Keys of a Transformer that conflict with this mask, with what is expected."""
         yield from ()
 
     def step(self, config: "ModelConfig") -> int:
@@ -45,7 +45,7 @@ class Mask(Scheme):
         return 1
 
     def stride(self, config: "ModelConfig") -> int:
-        """The distance between keys that are seen however far away they are; 0 where there are none."""
+        """The stride of keys visible at any distance; 0 if there are none."""
         return 0
 
     def n_global(self, config: "ModelConfig") -> int:

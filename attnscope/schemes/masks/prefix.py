@@ -1,4 +1,4 @@
-"""A prefix that is read both ways, and what stands before each token (Liu et al. 2018)."""
+"""A prefix read in both directions, and the tokens before each token (Liu et al. 2018)."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Segments that remember the one before, Transformer-XL's recurrence (Dai et al. 2019, section 3.2).
+"""Segments with a memory of the one before, Transformer-XL's recurrence (Dai et al. 2019, section 3.2).
 
 Each layer reads what the layer below made of the segment before, without a gradient (`nn/self_masks.py`).
 """

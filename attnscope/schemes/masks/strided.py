@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Strided(Mask):
-    """Both parts of their strided attention in one head, a merged head as they call it."""
+    """Both parts of strided attention in one head, called a merged head in the paper."""
 
     name, title, order = "strided", "strided", 60
     words = "the keys at most `window` tokens away, and every `window`-th key at any distance"

@@ -1,4 +1,4 @@
-"""How far a head looks (Vig & Belinkov 2019)."""
+"""The attention distance of a head (Vig & Belinkov 2019)."""
 
 import math
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""How many keys a row is spread over: exp of its entropy, the Hill number of order 1 (Hill 1973).
+"""The number of keys over which a row is spread: exp of its entropy, the Hill number of order 1 (Hill 1973).
 
 k keys of equal weight give k, whatever the number of keys that the row may see; it is the perplexity of the
 row.

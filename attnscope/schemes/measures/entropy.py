@@ -1,4 +1,4 @@
-"""How spread out the rows of a map are, as a share of the largest entropy and in nats.
+"""The spread of a map's rows, as a share of the largest entropy and in nats.
 
 Never divided by ln n on causal rows, but by ln of the keys that the row may see; a row with one key has
 nothing to choose. 0 is one key, 1 is all alike.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class RowBlock:
-    """Some rows of the weights of all heads of a site, with those columns that the rows may see.
+    """Some rows of the weights of all heads of a site, with their visible columns.
 
     `rows` and `cols` say which; `largest` are the largest weights of the rows, where they are known.
     """
@@ -49,7 +49,7 @@ class RowBlock:
 
     @cached_property
     def entropies(self) -> "Tensor":
-        """−Σ_j a_ij ln a_ij of each row, in nats; the logarithms are used up."""
+        """−Σ_j a_ij ln a_ij of each row, in nats; overwrites the logarithms."""
         return -(self._logs.mul_(self.a)).sum(dim=-1)
 
     def entropy(self) -> "Tensor":
@@ -57,7 +57,7 @@ class RowBlock:
         return self.entropies
 
     def entropy_share(self) -> "Tensor":
-        """The entropy of each row over ln of the keys that it may see; 0 for rows that see one."""
+        """The entropy of each row over ln of the number of visible keys; 0 for rows that see one."""
         most = self.seen.clamp(min=2).to(self.a.dtype).log()
         return self.entropies * (self.choosing().to(most.dtype) / most)
 
@@ -109,13 +109,13 @@ Reading: TypeAlias = Callable[[RowBlock], "Tensor"]
 
 
 def share_of(part: "Tensor", whole: "Tensor") -> "Tensor":
-    """The one over the other; NaN where nothing was counted."""
+    """The quotient; NaN if nothing was counted."""
     return part / whole.masked_fill(whole == 0, math.nan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnText:
-    """A measure as a number of one text: its place among the others, its words, the digits of its value."""
+    """A measure as a number of one text: its order, its words, the digits of its value."""
 
     order: int
     title: str
@@ -124,7 +124,7 @@ class OnText:
 
 
 class Measure(Scheme):
-    """A number of each head: what it is called, what it means, how it is computed.
+    """A number of each head: its name, meaning and computation.
 
     `name` is that of columns in files, of JSON keys and attributes; `order` its place in the table.
     """
@@ -167,7 +167,7 @@ class Measure(Scheme):
 
 
 class AtOffset(Measure):
-    """The weight of rows of words on the key that lies `offset` tokens further on, where there is one."""
+    """The weight of rows of words on the key `offset` tokens further on, if there is one."""
 
     offset: ClassVar[int]
     is_self_only = True

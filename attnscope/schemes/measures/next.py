@@ -1,4 +1,4 @@
-"""The weight on the token after, which no head gives that may not look ahead (Clark et al. 2019)."""
+"""The weight on the next token, which no causal head can give (Clark et al. 2019)."""
 
 from attnscope.schemes.measures.measure import AtOffset, OnText
 

@@ -1,4 +1,4 @@
-"""The lengths of what heads write: ‖a·f(x)‖ instead of the weight a alone (Kobayashi et al. 2020).
+"""The norms of heads' outputs: ‖a·f(x)‖ instead of the weight a alone (Kobayashi et al. 2020).
 
 Known where a network's value and output matrices are; elsewhere the measures have no value.
 """

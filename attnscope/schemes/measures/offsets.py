@@ -1,4 +1,6 @@
-"""How firmly a head looks at one offset; both follow from the table of offsets (`analysis/corpus.py`)."""
+"""A head's consistency at one offset; both measures follow from the table of offsets
+(`analysis/corpus.py`).
+"""
 
 from attnscope.schemes.measures.measure import Measure
 

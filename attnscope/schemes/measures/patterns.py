@@ -1,4 +1,4 @@
-"""How well a map fits a pattern P of zeros and ones, in two scorings (Nanda & Bloom 2022).
+"""How well a map fits a 0/1 pattern P, by two scores (Nanda & Bloom 2022).
 
     mul   Σ(a∘P) / Σa: how much of all weight lies on the pattern
     abs   1 − n · mean|a − P|: how near the map is to one with all weight there
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def repeats(block: RowBlock) -> "Tensor":
-    """Σ(a∘P) and ΣP with P on equal tokens and on what followed them: [batch, n_heads, 2, 2]."""
+    """Σ(a∘P) and ΣP with P on equal tokens and on the tokens after them: [batch, n_heads, 2, 2]."""
     facts, a, cols = block.facts, block.a, block.cols
     i, j = facts.places[block.rows][:, None], facts.places[cols]
     queries, keys = facts.query_ids[:, block.rows, None], facts.key_ids[:, None]

@@ -1,4 +1,4 @@
-"""Whether the word that gets most weight is a rare one."""
+"""Whether the word with the largest weight is a rare one."""
 
 import math
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The weight on special tokens that are not the first key."""
+"""The weight on special tokens other than the first key."""
 
 from typing import TYPE_CHECKING
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Mixer(Scheme):
-    """A mixer of a decoder's layers; as it stands here, one that is not attention."""
+    """A mixer of a decoder's layers; by default one that is not attention."""
 
     words: ClassVar[str] = ""
     """What it does, for people."""
@@ -32,7 +32,7 @@ class Mixer(Scheme):
     """Whether it has queries and keys that positions may turn."""
 
     def faults(self, config: "ModelConfig") -> Iterator[tuple[str, str]]:
-        """Keys of a Transformer that do not go with this mixer, with what was expected."""
+        """Keys of a Transformer that conflict with this mixer, with what is expected."""
         of = f'beside mixer = "{self.name}"'
         if config.form != "decoder":
             yield "mixer", "attention: only layers of the form decoder may mix tokens in another way"
@@ -55,11 +55,11 @@ class Mixer(Scheme):
         return ()
 
     def n_more(self, config: "ModelConfig") -> int:
-        """Numbers that a layer learns besides."""
+        """Other parameters of a layer."""
         return 0
 
     def n_products(self, config: "ModelConfig") -> int:
-        """Products a token takes part in besides those of the linear layers."""
+        """Products for each token besides those of the linear layers."""
         return 0
 
     def n_kept(self, config: "ModelConfig", n_tokens: int) -> int:
@@ -67,7 +67,7 @@ class Mixer(Scheme):
         return 0
 
     def n_learned(self, config: "ModelConfig") -> int:
-        """Numbers that one layer learns."""
+        """Parameters of one layer."""
         n_biases = sum(n_out for _, n_out in self.matrices(config)) if config.bias else 0
         return sum(n_in * n_out for n_in, n_out in self.matrices(config)) + n_biases + self.n_more(config)
 

@@ -1,4 +1,4 @@
-"""Retention: products of queries and keys that fade with the distance (Sun et al. 2023, equation 5)."""
+"""Retention: products of queries and keys that decay with distance (Sun et al. 2023, equation 5)."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ CHUNK = 64
 
 
 class RecurrenceMixer(Mixer):
-    """A state S_i = e^(a_i) S_(i−1) + b_i k_i v_iᵀ, which the query reads: q_i S_i (`nn/mixing.py`)."""
+    """A state S_i = e^(a_i) S_(i−1) + b_i k_i v_iᵀ, read by the query: q_i S_i (`nn/mixing.py`)."""
 
     reads_turns = True
 
@@ -22,7 +22,7 @@ class RecurrenceMixer(Mixer):
         return ((d, 3 * n), (d, n), (n, d))
 
     def n_products(self, config: "ModelConfig") -> int:
-        """The state is written and read once a token: as attention, over d_head keys."""
+        """The state is written and read once a token: like attention over d_head keys."""
         return 2 * config.n_heads * config.head_width**2
 
     def n_kept(self, config: "ModelConfig", n_tokens: int) -> int:

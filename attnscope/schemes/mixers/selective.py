@@ -1,4 +1,4 @@
-"""A selective state space: each token sets what fades and what is written (Gu and Dao 2023, Mamba)."""
+"""A selective state space: each token determines what decays and what is written (Gu and Dao 2023, Mamba)."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""No norm, as the theorems on rank collapse ask (Dong et al. 2021)."""
+"""No norm, as the theorems on rank collapse assume (Dong et al. 2021)."""
 
 from attnscope.schemes.norms.norm import NormScheme
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class NormScheme(Scheme):
-    """A norm; as it stands here, one with a gain for each column and, where `has_bias`, a bias."""
+    """A norm; by default with a gain for each column and, if `has_bias`, a bias."""
 
     words: ClassVar[str] = ""
     """What it does, for people."""
@@ -38,7 +38,7 @@ class NormScheme(Scheme):
     """What a person who chooses it should know before training, a sentence."""
 
     def faults(self, config: "ModelConfig") -> Iterator[tuple[str, str]]:
-        """Keys of a Transformer that do not go with this norm, with what was expected."""
+        """Keys of a Transformer that conflict with this norm, with what is expected."""
         yield from ()
 
     def apply(self, x: "Tensor", norm: "Norm") -> "Tensor":
@@ -66,7 +66,7 @@ class NormScheme(Scheme):
         return gain | bias if has_bias and self.has_bias else gain
 
     def n_learned(self, d_model: int, *, has_bias: bool) -> int:
-        """Numbers that one norm of a model learns."""
+        """Parameters of one norm of a model."""
         return sum(n for n, _ in self.learned(d_model, has_bias=has_bias).values())
 
     def n_kept(self, d_model: int) -> int:

@@ -1,4 +1,4 @@
-"""RMSNorm: each token to a root mean square of 1, its mean left as it is (Zhang and Sennrich 2019)."""
+"""RMSNorm: each token to a root mean square of 1, without subtracting its mean (Zhang and Sennrich 2019)."""
 
 from typing import TYPE_CHECKING
 

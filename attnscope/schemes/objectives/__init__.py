@@ -9,5 +9,5 @@ OBJECTIVES = schemes_of(__name__, ObjectiveScheme)
 
 
 def usual_objective(form: str) -> str:
-    """The objective that a model of a form usually learns by, without labels."""
+    """The default objective for a form of model, without labels."""
     return next(one.name for one in OBJECTIVES.values() if one.forms[0] == form and not one.labels)

@@ -1,4 +1,6 @@
-"""Filling in hidden tokens, and perhaps telling whether a second stretch follows (Devlin et al. 2018)."""
+"""Filling in hidden tokens, and optionally predicting whether a second stretch follows (Devlin et al.
+2018).
+"""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

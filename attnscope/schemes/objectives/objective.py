@@ -19,7 +19,7 @@ Fault = tuple[str, object, str]
 
 
 class NeededKeys(NamedTuple):
-    """Keys that [model] has to have: why, what asks for it, and what to do where it has others."""
+    """Keys that [model] must have: why, what requires it, and what to do otherwise."""
 
     keys: Mapping[str, object]
     cause: str
@@ -28,20 +28,22 @@ class NeededKeys(NamedTuple):
 
 
 class RunningText(Protocol):
-    """Running text, ready to be made into batches."""
+    """Running text, ready for batching."""
 
     def windows(self, mask_share: float | None) -> "BatchMaker":
-        """Stretches of which each token is to predict the next, or a share of hidden tokens to be guessed."""
+        """Stretches in which each token is to predict the next, or a share of hidden tokens is to be
+        guessed.
+        """
 
     def stretches(self) -> "BatchMaker":
-        """Two stretches, of which the second follows the first in half of the rows; tokens are hidden."""
+        """Two stretches; in half of the rows the second follows the first; tokens are hidden."""
 
     def spans(self) -> "BatchMaker":
-        """Text with hidden spans, and the spans to be written."""
+        """Text with hidden spans, and the spans as targets."""
 
 
 class ObjectiveScheme(Scheme):
-    """An objective; as it stands here, one of pieces that scores every token."""
+    """An objective; by default one of pieces that scores every token."""
 
     words: ClassVar[str] = ""
     """What the model learns to do, for people."""
@@ -67,7 +69,7 @@ class ObjectiveScheme(Scheme):
     """Whether a head of the cross-attention may learn from a statistical aligner."""
 
     def reads_task(self, task: "Task") -> bool:
-        """Whether the examples of a task can be learned by it."""
+        """Whether it can learn from the examples of a task."""
         kinds = (("token", "word_labels"), ("text", "labels"), ("place", "pointers"))
         told = next((kind for kind, name in kinds if getattr(task, name, ())), "")
         return task.form in self.forms[:1] and told == self.labels
@@ -77,11 +79,11 @@ class ObjectiveScheme(Scheme):
         return None
 
     def faults(self, recipe: "Recipe") -> Iterator[Fault]:
-        """Choices of a recipe that do not go with it."""
+        """Choices of a recipe that conflict with it."""
         yield from ()
 
     def task_faults(self, recipe: "Recipe") -> Iterator[Fault]:
-        """Choices that do not go with it where the data are of a task that it reads."""
+        """Choices that conflict with it if the data are of a task that it reads."""
         yield from ()
 
     def scored_share(self, part: "ObjectivePart", n_tokens: int) -> float:
@@ -89,5 +91,5 @@ class ObjectiveScheme(Scheme):
         return 1.0
 
     def batches(self, part: "ObjectivePart", text: RunningText) -> "BatchMaker":
-        """The batches of running text, where it reads that."""
+        """The batches of running text, if it reads any."""
         raise NotImplementedError

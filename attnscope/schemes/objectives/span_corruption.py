@@ -1,4 +1,4 @@
-"""Writing what was hidden behind sentinels (Raffel et al. 2020)."""
+"""Generating the text hidden behind sentinels (Raffel et al. 2020)."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Writing the second text of a pair, one token after another (Sutskever et al. 2014)."""
+"""Generating the second text of a pair, token by token (Sutskever et al. 2014)."""
 
 from attnscope.schemes.objectives.objective import ObjectiveScheme
 

@@ -1,4 +1,4 @@
-"""AdamW: Adam whose weights shrink by themselves (Loshchilov and Hutter 2019)."""
+"""AdamW: Adam with decoupled weight decay (Loshchilov and Hutter 2019)."""
 
 from typing import TYPE_CHECKING
 

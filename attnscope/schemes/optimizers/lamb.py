@@ -1,4 +1,4 @@
-"""LAMB: the steps of Adam, of each layer as long as its weights are (You et al. 2020, algorithm 2).
+"""LAMB: the steps of Adam, scaled for each layer to the norm of its weights (You et al. 2020, algorithm 2).
 
 Large batches allow large rates, which some layers can follow and others cannot: the ratio of a gradient to
 its weights differs widely between them. Here each matrix and each vector moves by the same share of itself.

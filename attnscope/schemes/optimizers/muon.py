@@ -66,7 +66,7 @@ class Muon(OptimizerScheme):
 
 
 def _nearly_orthogonal(matrix: "Tensor") -> "Tensor":
-    """The matrix with singular values near 1, by Newton and Schulz's iteration of degree five (Jordan et al.
+    """The matrix with singular values near 1, by the Newton–Schulz iteration of degree five (Jordan et al.
     2024): X becomes aX + (bA + cA²)X with A = XXᵀ.
     """
     import torch
@@ -82,7 +82,7 @@ def _nearly_orthogonal(matrix: "Tensor") -> "Tensor":
 
 
 def _matrices_of_layers(module: "nn.Module") -> "set[Tensor]":
-    """The weights of linear layers but those that make logits, which an embedding may share."""
+    """The weights of linear layers except those that compute logits, which an embedding may share."""
     from torch import nn
 
     head = {p for name, p in module.named_parameters(remove_duplicate=False) if name.startswith("head.")}

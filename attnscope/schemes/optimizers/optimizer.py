@@ -16,7 +16,7 @@ Group = dict[str, Any]
 
 
 class OptimizerScheme(Scheme):
-    """An optimiser; one of our own says in `update` what a step does to one parameter.
+    """An optimiser; one of our own defines in `update` the step of one parameter.
 
     One that torch has gives that in `made` instead.
     """
@@ -31,20 +31,20 @@ class OptimizerScheme(Scheme):
     """Whether a step needs whole matrices, which are not there while weights are spread over processes."""
 
     def n_kept(self, part: "OptimizerPart") -> int:
-        """Numbers that it keeps of each parameter."""
+        """Numbers stored for each parameter."""
         return 2
 
     def made(
         self, module: "nn.Module", groups: list[Group], part: "OptimizerPart", *, is_fused: bool
     ) -> "list[Optimizer]":
-        """The optimisers of torch that take the steps together, each with groups of its own.
+        """The torch optimisers that take the steps together, each with groups of its own.
 
         `is_fused` says that all devices have the fused kernels of torch.
         """
         return [by_rule(groups, self.update, part)]
 
     def update(self, parameter: "Tensor", gradient: "Tensor", kept: dict[str, Any], group: Group) -> None:
-        """Take one step, in place; `kept` is what the parameter has kept from earlier ones, empty at first.
+        """Take one step, in place; `kept` is the parameter's state from earlier steps, initially empty.
 
         Of the group `lr`, `weight_decay`, `beta1` and `beta2` are there. What is kept is tensors: of the
         parameter's shape, or of none.
@@ -56,13 +56,13 @@ Rule = Callable[["Tensor", "Tensor", dict[str, Any], Group], None]
 
 
 def by_rule(groups: Iterable[Group], rule: Rule, part: "OptimizerPart") -> "Optimizer":
-    """An optimiser of torch whose steps follow a rule for one parameter."""
+    """A torch optimiser whose steps follow a rule for one parameter."""
     import torch
 
     class ByRule(torch.optim.Optimizer):
         @torch.no_grad()
         def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-            """One step; a closure is not called."""
+            """Take one step; a closure is not called."""
             for group in self.param_groups:
                 for parameter in group["params"]:
                     if parameter.grad is not None:

@@ -1,4 +1,4 @@
-"""RAdam: Adam that waits until it knows the variance of its gradients (Liu et al. 2020)."""
+"""RAdam: Adam that waits until the variance of its gradients is known (Liu et al. 2020)."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Attention with linear biases: the scores of a head fall with the distance (Press et al. 2022)."""
+"""Attention with linear biases: the scores of a head fall with distance (Press et al. 2022)."""
 
 import math
 from typing import TYPE_CHECKING

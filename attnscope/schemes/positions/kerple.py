@@ -32,7 +32,7 @@ class LogarithmicBias(PositionScheme):
     def fill_bias(
         self, learned: "Mapping[str, Tensor]", config: "ModelConfig", generator: "Generator"
     ) -> None:
-        """r₁ from 0 to 2 and r₂ from 0 to 1, as theirs start, and neither below 0.01."""
+        """r₁ from 0 to 2 and r₂ from 0 to 1, as in their initialisation, and neither below 0.01."""
         for name, most in (("log_r1", 2.0), ("log_r2", 1.0)):
             learned[name].uniform_(0.0, most, generator=generator).clamp_(min=_LEAST).log_()
 

@@ -1,4 +1,4 @@
-"""No positions: only a mask can say what stands before what."""
+"""No positions: only a mask can reveal the order."""
 
 from attnscope.schemes.positions.scheme import PositionScheme
 

@@ -1,4 +1,4 @@
-"""Rotary positions: queries and keys are turned by an angle for each pair of columns (Su et al. 2021)."""
+"""Rotary positions: queries and keys are rotated by an angle for each pair of columns (Su et al. 2021)."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -90,7 +90,7 @@ def rotary_tables(n_tokens: int, d_head: int, base: float = _BASE) -> "tuple[Ten
 
 
 def rotated(n: int, inv_freq: "Tensor") -> "Tensor":
-    """The vector of equal parts and length 1, turned as each of n positions is; [n, 2 · pairs], float64.
+    """The vector of equal parts and length 1, rotated for each of n positions; [n, 2 · pairs], float64.
 
     `inv_freq` [pairs] is the radians that each pair of dimensions turns by at each token. Pairs are the first
     and the second half of the dimensions (equation 34).

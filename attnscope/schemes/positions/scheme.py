@@ -25,7 +25,7 @@ BACK_NOTE = (
 
 
 class PositionScheme(Scheme):
-    """A position scheme; as it stands here, one that tells nothing."""
+    """A position scheme; by default one that encodes nothing."""
 
     words: ClassVar[str] = ""
     """What it does, for people."""
@@ -63,7 +63,7 @@ class PositionScheme(Scheme):
     """Whether the lab on longer texts trains a model with it."""
 
     def faults(self, config: "ModelConfig") -> Iterator[tuple[str, str]]:
-        """Keys of a Transformer that do not go with this scheme, with what was expected."""
+        """Keys of a Transformer that conflict with this scheme, with what is expected."""
         yield from ()
 
     def width(self, config: "ModelConfig") -> int:
@@ -82,7 +82,7 @@ class PositionScheme(Scheme):
         raise ValueError(f"the positions {self.name} do not follow from tokens")
 
     def turns(self, n_positions: int, config: "ModelConfig") -> "tuple[Tensor, Tensor] | None":
-        """Cosines and signed sines that turn queries and keys, each float32 [n_positions, d_head]."""
+        """Cosines and signed sines that rotate queries and keys, each float32 [n_positions, d_head]."""
         return None
 
     def slopes(self, n_heads: int) -> "Tensor | None":
@@ -96,7 +96,7 @@ class PositionScheme(Scheme):
     def fill_bias(
         self, learned: "Mapping[str, Tensor]", config: "ModelConfig", generator: "Generator"
     ) -> None:
-        """First values of what `bias_shapes` names, in place."""
+        """Initialise the parameters of `bias_shapes`, in place."""
         for values in learned.values():
             values.normal_(std=config.d_model**-0.5, generator=generator)
 
@@ -116,16 +116,16 @@ class PositionScheme(Scheme):
         return {}
 
     def fill_site(self, learned: "Mapping[str, Tensor]", generator: "Generator") -> None:
-        """First values of what `site_shapes` names, in place."""
+        """Initialise the parameters of `site_shapes`, in place."""
         for values in learned.values():
             values.normal_(std=values.shape[-1] ** -0.5, generator=generator)
 
     def site_queries(self, learned: "Mapping[str, Tensor]", q: "Tensor") -> "Tensor":
-        """Queries [B, H, T, D] as they meet keys."""
+        """Queries [B, H, T, D] as they are compared with keys."""
         return q
 
     def score_distances(self, learned: "Mapping[str, Tensor]", q: "Tensor", reach: int) -> "Tensor":
-        """Products of queries, as they meet keys, with distances: [B, H, T, 2·reach + 1].
+        """Products of queries, as compared with keys, with distances: [B, H, T, 2·reach + 1].
 
         The column `reach` is that of the query's own place, later keys stand to its right; those further off
         than `reach` are all alike.
@@ -135,22 +135,22 @@ class PositionScheme(Scheme):
     def own_of_site(
         self, learned: "Mapping[str, Tensor]", n: int, reach: int
     ) -> "tuple[Tensor, str, tuple[str, str]]":
-        """Of a site that scores distances: a matrix with a row for keys 0 … n − 1 back, as `own`."""
+        """For a site that scores distances: a matrix with a row for keys 0 … n − 1 back, as `own`."""
         raise ValueError(f"the positions {self.name} score no distances")
 
     def n_learned(self, config: "ModelConfig") -> int:
-        """Numbers that a stack learns."""
+        """Parameters of a stack."""
         return sum(map(math.prod, self.bias_shapes(config).values()))
 
     def n_learned_of_site(self, config: "ModelConfig", n_heads: int) -> int:
-        """Numbers that the self-attention of a layer learns, of `n_heads` that are left."""
+        """Parameters of a layer's self-attention, for its `n_heads` remaining heads."""
         shapes = self.site_shapes(
             n_heads=n_heads, d_head=config.head_width, d_model=config.d_model, reach=config.max_distance
         )
         return sum(map(math.prod, shapes.values()))
 
     def n_products(self, config: "ModelConfig") -> int:
-        """Products that each query of a self-attention is part of besides those with keys."""
+        """Products of each query of a self-attention besides those with keys."""
         return 0
 
     def n_products_once(self, config: "ModelConfig") -> int:
@@ -165,7 +165,7 @@ class PositionScheme(Scheme):
         return 0
 
     def own(self, n: int, config: "ModelConfig") -> "tuple[Tensor, str, tuple[str, str]] | None":
-        """Of a model whose positions are computed: their matrix, what it is, its columns and rows."""
+        """For a model with computed positions: their matrix, its description, its columns and rows."""
         found = self.table(n, config.d_model)
         return None if found is None else (found, f"{self.title.capitalize()}.", PLAIN_AXES)
 
@@ -174,7 +174,7 @@ class PositionScheme(Scheme):
         return 0, 1
 
     def page_matrix(self, n: int, width: int) -> "tuple[Tensor, str]":
-        """The matrix that the page *Positions* shows, and a note; of a scheme with a page title."""
+        """The matrix on the page *Positions*, and a note; of a scheme with a page title."""
         found = self.table(n, width)
         if found is None:
             raise ValueError(f"the positions {self.name} have no table")

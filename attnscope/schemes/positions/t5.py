@@ -41,7 +41,7 @@ class Buckets(PositionScheme):
 
 
 def relative_buckets(distance: "Tensor", *, n_buckets: int, max_distance: int, is_causal: bool) -> "Tensor":
-    """The bucket of each distance: single ones near by, ever wider ones up to `max_distance`, then the last.
+    """The bucket of each distance: single ones nearby, ever wider ones up to `max_distance`, then the last.
 
     Raffel et al. 2020, section 2.1; logarithms in float32 as in their models, so that borders agree. Where
     not causal, the upper half of the buckets is for keys ahead.

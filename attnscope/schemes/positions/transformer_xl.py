@@ -46,7 +46,7 @@ class RelativeSinusoids(PositionScheme):
         return {"u": (n_heads, d_head), "v": (n_heads, d_head), "relative": (n_heads, d_head, d_model)}
 
     def fill_site(self, learned: "Mapping[str, Tensor]", generator: "Generator") -> None:
-        """W as wide as keys are made; u and v are near 0, as in their code."""
+        """W as wide as keys are; u and v near 0, as in their code."""
         weights = learned["relative"]
         weights.normal_(std=weights.shape[2] ** -0.5, generator=generator)
         for name in ("u", "v"):
@@ -64,7 +64,7 @@ class RelativeSinusoids(PositionScheme):
     def own_of_site(
         self, learned: "Mapping[str, Tensor]", n: int, reach: int
     ) -> "tuple[Tensor, str, tuple[str, str]]":
-        """V · W R: what a distance adds to the score of any query, before it is scaled."""
+        """V · W R: a distance's term in the score of any query, before scaling."""
         import torch
 
         everywhere = learned["v"].detach()[:, None] @ _keys(learned["relative"].detach(), reach)  # [H, 1, n]
@@ -86,13 +86,13 @@ def _n_distances(config: "ModelConfig") -> int:
 
 
 def _keys(weights: "Tensor", reach: int) -> "Tensor":
-    """The keys W R of places `reach` back … `reach` ahead, [n_heads, d_head, 2 · reach + 1]."""
+    """The keys W R of positions from `reach` back to `reach` ahead, [n_heads, d_head, 2 · reach + 1]."""
     table = relative_sinusoids(reach, weights.shape[2]).to(weights)
     return weights @ table.T
 
 
 def relative_sinusoids(reach: int, d_model: int) -> "Tensor":
-    """R of the distances reach … −reach, those of keys back first: float32 [2 · reach + 1, d_model]."""
+    """R of the distances reach … −reach, earlier keys first: float32 [2 · reach + 1, d_model]."""
     import torch
 
     distance = torch.arange(reach, -reach - 1, -1, dtype=torch.float64, device="cpu")[:, None]

@@ -71,7 +71,7 @@ class TreePaths(PositionScheme):
 def tree_paths(
     ids: Sequence[int], opening: Collection[int], closing: Collection[int], n_levels: int
 ) -> list[list[int]]:
-    """For each token which child of its list it is, then which child that list is of the one around it, …"""
+    """For each token its index in its list, then that list's index in the enclosing one, …"""
     n_children, paths = [0], []  # of each open list, the whole text first
     for id in ids:
         if id in opening:
@@ -92,7 +92,7 @@ def path_encodings(
     n_levels: int,
     d_model: int,
 ) -> "Tensor":
-    """T of each token, float32 [T, d_model] on the CPU; what is left of d_model stays 0."""
+    """T of each token, float32 [T, d_model] on the CPU; the rest of d_model stays 0."""
     import torch
 
     sizes = [DECAY**m * math.sqrt((1 - DECAY**2) * width * n_levels / 2) for m in range(n_levels)]
@@ -109,7 +109,7 @@ def path_encodings(
 
 
 def _of_example(n: int, width: int, n_levels: int, d_model: int) -> "tuple[Tensor, str]":
-    """Of the first n tokens of a text of lists of two: lists of lists, so many that it is long enough."""
+    """The first n tokens of a nested list of pairs, deep enough to be that long."""
     text = [_ITEM]
     while len(text) < n:
         text = [_OPENING, *text, *text, _CLOSING]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Residual(Scheme):
-    """How the branches of a layer add to what they read."""
+    """How the branches of a layer are added to their input."""
 
     words: ClassVar[str] = ""
     """What it does, for people."""
@@ -23,7 +23,7 @@ class Residual(Scheme):
     n_streams: ClassVar[int] = 1
 
     def faults(self, config: "ModelConfig") -> Iterator[tuple[str, str]]:
-        """Keys of a Transformer that do not go with it, with what was expected."""
+        """Keys of a Transformer that conflict with it, with what is expected."""
         yield from ()
 
 

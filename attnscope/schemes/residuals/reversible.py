@@ -1,4 +1,4 @@
-"""Reversible layers: two streams in turn, so that what a layer read follows from what it gave.
+"""Reversible layers: two alternating streams, so that a layer's input can be recomputed from its output.
 
 Gomez et al. 2017, section 3.2; Kitaev et al. 2020, section 3. There both streams begin as the embedding and
 are read side by side; here each begins as half of it and their sum is read, so that the sum is a residual

@@ -1,4 +1,4 @@
-"""The biaffine score: a matrix of each head, and how likely a key is at all (Dozat and Manning 2017).
+"""The biaffine score: a matrix for each head, and a term for each key alone (Dozat and Manning 2017).
 
 q U k + w·k, the score of their dependency parser (section 2.2); U is all rows but the last of what is
 learned, which is w. A term of the query alone would be the same for all keys of a row.

@@ -1,4 +1,6 @@
-"""The product as it is (Luong et al. 2015, section 3.1), and scaled (Vaswani et al. 2017, equation 1)."""
+"""The plain product (Luong et al. 2015, section 3.1), and the scaled one (Vaswani et al. 2017, equation
+1).
+"""
 
 import math
 from typing import TYPE_CHECKING

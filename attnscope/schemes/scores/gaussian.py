@@ -1,4 +1,4 @@
-"""The Gaussian kernel of the distance, as kernel regression weighs samples (Nadaraya 1964, Watson 1964).
+"""The Gaussian kernel of the distance, as in kernel regression (Nadaraya 1964, Watson 1964).
 
 −‖q − k‖² / 2σ² is the product of [q, −‖q‖²/2, 1] and [k, 1, −‖k‖²/2], divided by σ².
 """
@@ -30,7 +30,7 @@ class Gaussian(Score):
         yield "sigma", sigma is None or 1e-3 <= sigma <= 1e3, "a number from 0.001 to 1,000, or nothing"
 
     def scale(self, config: "ModelConfig") -> float:
-        """Without a width it is the fourth root of d_head, as wide as the scaled product."""
+        """By default the width is the fourth root of d_head, as wide as the scaled product."""
         width: float = config.head_width**0.25 if config.sigma is None else config.sigma
         return width**-2
 

@@ -1,4 +1,4 @@
-"""The bilinear score, with a matrix of each head (Luong et al. 2015, section 3.1)."""
+"""The bilinear score, with a matrix for each head (Luong et al. 2015, section 3.1)."""
 
 import math
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Linear attention: a product of features above 0 in the place of exp (Katharopoulos et al. 2020)."""
+"""Linear attention: a product of positive features in place of exp (Katharopoulos et al. 2020)."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -23,7 +23,7 @@ Comparison = Literal["product", "additive", "kernel"]
 
 
 class Score(Scheme):
-    """A score; as it stands here, that of plain products q·k."""
+    """A score; by default that of plain products q·k."""
 
     formula: ClassVar[str] = ""
     """The score s of a query q and a key k."""
@@ -49,11 +49,11 @@ class Score(Scheme):
     """What it does in that lab when a query is a plain number."""
 
     def ranges(self, config: "ModelConfig") -> Iterator[tuple[str, bool, str]]:
-        """Of each number among `choices`: its key, whether it is possible, and what is."""
+        """For each number among `choices`: its key, whether it is allowed, and the allowed range."""
         yield from ()
 
     def faults(self, config: "ModelConfig") -> Iterator[tuple[str, str]]:
-        """Keys of a Transformer that do not go with this score, with what was expected."""
+        """Keys of a Transformer that conflict with this score, with what is expected."""
         yield from ()
 
     def scale(self, config: "ModelConfig") -> float:
@@ -61,24 +61,24 @@ class Score(Scheme):
         return 1.0
 
     def learned_shape(self, d_head: int) -> tuple[int, ...]:
-        """The shape of what it learns for one head: a matrix that queries go through, or a vector."""
+        """The shape of the parameters for one head: a matrix applied to queries, or a vector."""
         return ()
 
     def fill(self, learned: "Tensor", generator: "Generator") -> None:
-        """First values of `learned` [H, *learned_shape], in place."""
+        """Initialise `learned` [H, *learned_shape], in place."""
         learned.normal_(std=learned.shape[-1] ** -0.5, generator=generator)
 
     def turned(self, q: "Tensor", learned: "Tensor") -> "Tensor":
-        """Queries [B, H, T, D] through the matrix that is learned [H, …], before any rotation."""
+        """Queries [B, H, T, D] multiplied by the learned matrix [H, …], before any rotation."""
         turned: Tensor = q @ learned
         return turned
 
     def queries(self, q: "Tensor") -> "Tensor":
-        """Queries [B, H, T, D] as `attend` reads them, after any rotation."""
+        """Queries [B, H, T, D] as `attend` expects them, after any rotation."""
         return q
 
     def keys(self, k: "Tensor") -> "Tensor":
-        """Keys [B, K, T, D] as `attend` reads them, after any rotation."""
+        """Keys [B, K, T, D] as `attend` expects them, after any rotation."""
         return k
 
     def n_kept(self, n: int, k: int, n_heads: int) -> int:
@@ -86,13 +86,13 @@ class Score(Scheme):
         return 0
 
     def on_samples(self, queries: NDArray[np.float64], keys: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Scores of every query [m, d] and key [n, d] at temperature 1; of a score that learns nothing."""
+        """Scores of every query [m, d] and key [n, d] at temperature 1; for a score without parameters."""
         return np.asarray(queries @ keys.T)
 
     def n_learned(self, d_head: int) -> int:
-        """Numbers that it learns for one head."""
+        """Parameters for one head."""
         return math.prod(self.learned_shape(d_head)) if self.learned else 0
 
     def n_products(self, d_head: int) -> int:
-        """Numbers of the matrix that each query goes through, 0 without one."""
+        """Numbers of the matrix applied to each query, 0 without one."""
         return self.n_learned(d_head) if len(self.learned_shape(d_head)) == 2 else 0

@@ -1,4 +1,4 @@
-"""Kinds of tokenizers, a file each: `KINDS` has them by name, in the order in which people meet them.
+"""Kinds of tokenizers, a file each: `KINDS` has them by name, in the order in which users meet them.
 
 Every vocabulary begins with the same five special tokens, so their ids are 0 to 4 everywhere. What a kind is
 made of comes from the library `tokenizers`, which is imported when one is made.

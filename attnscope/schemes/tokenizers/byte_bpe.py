@@ -1,4 +1,4 @@
-"""Byte-level byte-pair encoding (Radford et al. 2019): reads any text, loses nothing."""
+"""Byte-level byte-pair encoding (Radford et al. 2019): reads any text without loss."""
 
 from collections import Counter
 from typing import Any

@@ -1,4 +1,4 @@
-"""The bytes of UTF-8, one a token (Xue et al. 2022, ByT5): reads any text and has nothing to learn."""
+"""The bytes of UTF-8, one a token (Xue et al. 2022, ByT5): reads any text and needs no training."""
 
 import json
 from collections import Counter
@@ -34,13 +34,13 @@ class Bytes(TokenizerKind):
         return library
 
     def trainer(self, vocab_size: int, letters: Counter[str]) -> Any:
-        """One that finds no merges; what there is stands in `finished`."""
+        """A trainer that finds no merges; the vocabulary is set in `finished`."""
         from tokenizers import trainers
 
         return trainers.BpeTrainer(vocab_size=0, special_tokens=list(SPECIALS), show_progress=False)
 
     def finished(self, library: Library, seen: Seen) -> Library:
-        """The special tokens, then byte 0 to byte 255, whatever was read."""
+        """Set the special tokens, then byte 0 to byte 255, whatever was read."""
         from tokenizers import Tokenizer
 
         state = json.loads(library.to_str())

@@ -27,7 +27,7 @@ class Seen(Protocol):
 
 
 class TokenizerKind(Scheme, ABC):
-    """A kind: how it is made, trained and known again."""
+    """A kind: how it is created, trained and recognised."""
 
     words: ClassVar[str] = ""
     """What its tokens are."""
@@ -60,7 +60,7 @@ class TokenizerKind(Scheme, ABC):
 
     @abstractmethod
     def untrained(self) -> Library:
-        """A tokenizer that knows nothing yet."""
+        """A tokenizer before training."""
 
     @abstractmethod
     def trainer(self, vocab_size: int, letters: Counter[str]) -> Any:
@@ -86,7 +86,7 @@ def model_name(library: Library) -> str:
 
 
 def byte_alphabet() -> dict[str, int]:
-    """The 256 letters with which byte-level vocabularies write bytes, as GPT-2 does (Radford et al. 2019)."""
+    """The 256 letters by which byte-level vocabularies represent bytes, as in GPT-2 (Radford et al. 2019)."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     letters = {chr(byte): byte for byte in printable}
     others = [byte for byte in range(256) if byte not in set(printable)]
@@ -94,7 +94,9 @@ def byte_alphabet() -> dict[str, int]:
 
 
 def spaces_to_metaspace() -> Any:
-    """Spaces become ▁ before the word; lines and signs stand apart (so no piece spells a special token)."""
+    """Spaces become ▁ before the word; lines and punctuation are separate (so no piece spells a special
+    token).
+    """
     from tokenizers import Regex, pre_tokenizers
 
     return pre_tokenizers.Sequence(
@@ -119,7 +121,7 @@ class WholeWords(TokenizerKind):
         )
 
     def finished(self, library: Library, seen: Seen) -> Library:
-        """One that saw no capital letter reads capitals as small letters."""
+        """A tokenizer that saw no capital letter reads capitals as lower case."""
         from tokenizers import normalizers
 
         if not seen.has_capitals:

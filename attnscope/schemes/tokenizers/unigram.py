@@ -41,7 +41,7 @@ class Unigram(TokenizerKind):
         )
 
     def finished(self, library: Library, seen: Seen) -> Library:
-        """The same pieces with scores that do not depend on the order of a hash table."""
+        """The same pieces with scores independent of the order of a hash table."""
         return with_settled_scores(library, seen.words, len(SPECIALS))
 
     def is_kind_of(self, library: Library) -> bool:
@@ -70,7 +70,7 @@ _UNKNOWN, _LEAST_COUNT, _DIGITS = 1e-8, 0.1, 6
 
 
 def with_settled_scores(library: Library, words: Mapping[str, int], n_special: int) -> Library:
-    """The same tokenizer with settled scores; `words` are counted as it splits texts into them."""
+    """The same tokenizer with settled scores; `words` are counted by its own splitting."""
     from tokenizers import Tokenizer
 
     state = json.loads(library.to_str())
@@ -97,7 +97,7 @@ def settled_vocabulary(
 
 
 def _lattices(words: Mapping[str, int], ids: Mapping[str, int]) -> list[tuple[Ints, Floats]]:
-    """For words of each length in turn: the pieces in them, and how often each word occurs."""
+    """For words of each length in turn: the pieces in them, and the words' counts."""
     longest = max(map(len, ids), default=1)
     by_length: defaultdict[int, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     for word, n in words.items():

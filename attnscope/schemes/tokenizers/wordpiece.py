@@ -1,4 +1,4 @@
-"""WordPiece as in BERT (Devlin et al. 2019), letters' case and accents kept."""
+"""WordPiece as in BERT (Devlin et al. 2019), with case and accents kept."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Whole words and single signs, the most frequent ones."""
+"""Whole words and single punctuation marks, the most frequent ones."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Tasks whose right attention is known, a file each: `TASKS` names them in the order of lists.
+"""Tasks whose right attention is known, a file each: `TASKS` names them in display order.
 
 A task is a frozen dataclass below `DrawnTask` (`text/examples.py`): its name, its options with their ranges,
 its words, and how one example is drawn. Whoever adds one adds a file.
@@ -91,7 +91,7 @@ def task_tokenizer(task: Task) -> Tokenizer:
 
 
 def known_words(entries: Vocabulary, task: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words that a text may be written with, and those of its target; none where there are too many.
+    """The words for a text, and those for its target; none if there are too many.
 
     `task` is the name of the one that the model learned: some have other words in their targets.
     """

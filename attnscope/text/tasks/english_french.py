@@ -49,7 +49,7 @@ class EnglishFrenchTask(TaskKind):
 
     @property
     def languages(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The words that a source may have, and those of a target."""
+        """The words of sources, and those of targets."""
         source, target = _languages()
         return frozenset(source), frozenset(target)
 
@@ -101,7 +101,7 @@ class _Draw:
         )
 
     def _adjectives(self, rng: random.Random) -> tuple[Adjective, ...]:
-        """None, one, or two; one that stands before the French noun comes first."""
+        """None, one, or two; one that precedes the French noun comes first."""
         n = min(self._max_adjectives, rng.choice((0, 0, 0, 1, 1, 2)))
         if n == 0:
             return ()
@@ -223,7 +223,7 @@ def _stop(rng: random.Random) -> bool:
 
 
 def _languages() -> tuple[set[str], set[str]]:
-    """The words of English and those of French; what both have is in both."""
+    """The English words and the French ones; shared words are in both."""
     english = {"an", "not", "never", "do", "does", "did", "it", "of", "because", "signed", "her", "him", "."}
     french = {"l'", "j'", "m'", "t'", "n'", "d'", "cet", "du", "de", "ne", "pas", "jamais", "car", "en"}
     french |= {"été", "elles", "signé", "signés", "signée", "signées", "."}

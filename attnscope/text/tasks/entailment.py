@@ -1,4 +1,4 @@
-"""Two sentences: the second follows from the first, contradicts it, or says more."""
+"""Two sentences: the second follows from the first, contradicts it, or adds to it."""
 
 import random
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _WHERE = ("by the river", "in the barn", "under the tree", "near the road")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntailmentTask(DrawnTask):
-    """Two sentences about animals: the second follows from the first, contradicts it, or says more.
+    """Two sentences about animals: the second follows from the first, contradicts it, or adds to it.
 
     It follows when it only leaves out; it contradicts with another number or the opposite of an adjective;
     it is neutral when it adds an adjective that the first sentence is silent about. Words that the second

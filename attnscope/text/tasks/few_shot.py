@@ -1,4 +1,4 @@
-"""Rows of examples, `b 3 d 0 b 3 a 5 d 0`, of a rule drawn anew for each: only the row itself tells it."""
+"""Rows of examples, `b 3 d 0 b 3 a 5 d 0`, of a rule drawn anew for each: only the row itself reveals it."""
 
 import random
 import string
@@ -10,7 +10,7 @@ from attnscope.text.examples import DrawnTask, Example, Range, TaskForm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FewShotTask(DrawnTask):
-    """Letters, each followed by its digit; which digit a letter has is drawn for each row.
+    """Letters, each followed by its digit; the digit of each letter is drawn anew for each row.
 
     The digit of a letter that has occurred can be known: the query on the letter is linked to the digit after
     the same letter before (Brown et al. 2020, few-shot; Olsson et al. 2022). The first time it is chance, and

@@ -1,4 +1,4 @@
-"""Rows in which an earlier word tells the next one: a row written twice, brackets, agreement of a verb."""
+"""Rows in which an earlier word determines the next one: a repeated row, brackets, agreement of a verb."""
 
 import random
 import string
@@ -22,7 +22,7 @@ _VERBS = ("is", "are")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InductionTask(DrawnTask):
-    """A row of different random words, written twice.
+    """A row of different random words, repeated once.
 
     From its second word on the second row can be predicted: a query on a word looks at the word after the
     same word in the first row (Olsson et al. 2022, "In-context Learning and Induction Heads").
@@ -86,7 +86,7 @@ class BracketsTask(DrawnTask):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreementTask(DrawnTask):
-    """`the keys to the old cabinet are`: the verb agrees with the first noun, whatever stands between.
+    """`the keys to the old cabinet are`: the verb agrees with the first noun, whatever comes between.
 
     The nouns between (attractors, Linzen et al. 2016) are singular or plural by chance. The query before the
     verb is linked to the first noun; only the verb can be predicted.

@@ -1,4 +1,4 @@
-"""Sets of numbers, of which the largest is pointed to: the toy problem of Lee et al. 2019, section 5.1."""
+"""Sets of numbers, with a pointer to the largest: the toy problem of Lee et al. 2019, section 5.1."""
 
 import random
 from dataclasses import dataclass

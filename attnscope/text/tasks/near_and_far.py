@@ -1,4 +1,4 @@
-"""Rows in which two signs take turns: behind `<` stands a letter from near by, behind `>` one from afar."""
+"""Rows with two alternating signs: `<` is followed by a letter from nearby, `>` by a distant one."""
 
 import random
 import string
@@ -13,7 +13,7 @@ SIGNS = "<>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearAndFarTask(DrawnTask):
-    """Letters drawn by chance, then signs with a letter behind each, `a b c d e < e > b`.
+    """Random letters, then signs followed by a letter each, `a b c d e < e > b`.
 
     The letter behind a sign is the one that stands `near` or `far` tokens before the sign; the query on the
     sign is linked to it. Both are odd, so that a letter and no sign stands there. The first sign is drawn.

@@ -1,4 +1,4 @@
-"""Lists in lists with brackets, each with a name: `( a x ( b y ) z )`; held-out texts are nested deeper."""
+"""Nested lists in brackets, each with a name: `( a x ( b y ) z )`; held-out texts are nested deeper."""
 
 import random
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _LEAVES = (6, 10)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NestedListsTask(TaskKind):
-    """For each token the name of the list that it is in: the word behind the opening bracket of that list.
+    """For each token the name of its list: the word after the opening bracket of that list.
 
     Names and other words are the same letters, so that only the tree tells. Training sees lists up to
     `max_depth` deep; held-out texts have lists that are deeper, by up to `more_depth`, but as many lists and
@@ -67,12 +67,12 @@ def _nested(rng: random.Random, depth: int, n_lists: int) -> list[list[str | int
 
 
 def _insert(rng: random.Random, some: list[str | int], item: str | int) -> None:
-    """Somewhere behind the name."""
+    """Insert it somewhere after the name."""
     some.insert(rng.randint(1, len(some)), item)
 
 
 def _write(lists: list[list[str | int]], at: int, words: list[str], owners: list[int]) -> None:
-    """Add the words of a list, and for each the place of the name of its own list."""
+    """Add the words of a list, with the position of each one's list name."""
     name = len(words) + 1
 
     def say(word: str) -> None:

@@ -1,4 +1,4 @@
-"""Pairs of sentences of made-up stories: the second goes on with the first, or is of another story."""
+"""Pairs of sentences of made-up stories: the second continues the first, or is from another story."""
 
 import random
 from dataclasses import dataclass
@@ -58,14 +58,14 @@ class NextSentenceTask(DrawnTask):
 
 
 def _another(rng: random.Random, story: _Story) -> _Story:
-    """One of the other pronoun, of another place, or of both; half of them are about the same pronoun."""
+    """A second sentence with another pronoun, of another place, or both; half of them keep the pronoun."""
     (other,) = (pronoun for pronoun in _HEROES if pronoun != story[0])
     elsewhere = rng.choice([place for place in _THINGS if place != story[1]])
     return rng.choice(((story[0], elsewhere), (story[0], elsewhere), (other, story[1]), (other, elsewhere)))
 
 
 def _first_sentence(rng: random.Random, story: _Story) -> tuple[list[str], int, int]:
-    """The words, and where hero and place stand."""
+    """The words, and the positions of hero and place."""
     pronoun, place = story
     when = some_of(rng, _TIMES)
     words = [*when, rng.choice(_HEROES[pronoun]), rng.choice(_DEEDS), _OWNS[pronoun]]
@@ -74,7 +74,7 @@ def _first_sentence(rng: random.Random, story: _Story) -> tuple[list[str], int, 
 
 
 def _second_sentence(rng: random.Random, story: _Story) -> tuple[list[str], int, tuple[int, int]]:
-    """The words, and where the pronoun and the two words of the place stand."""
+    """The words, and the positions of the pronoun and the two words of the place."""
     pronoun, place = story
     then = some_of(rng, _THEN)
     first, second = rng.sample(_THINGS[place], 2)

@@ -32,7 +32,7 @@ class ReportsTask(TaskKind):
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """The words that a model may write: of names and numbers some of those to learn from."""
+        """The words that a model may generate: of names and numbers, some of those in training."""
         words = " ".join((*_THINGS, *_FAULTS, *_DAYS, *_OTHERS, "the in room found it on repaired by ."))
         return (*sorted({*words.split()}), *training_words()[:_N_IN_VOCABULARY])
 
@@ -55,14 +55,14 @@ class ReportsTask(TaskKind):
         return Example(source=" ".join(source), target=target, links=tuple(sorted(links)))
 
     def examples(self, n: int, *, seed: int, held_out: bool = False) -> list[Example]:
-        """`n` reports with their summaries; the words that are new decide what is held out, and the hash."""
+        """`n` reports with their summaries; the new words decide what is held out, and the hash."""
         return draw_examples(
             lambda rng: self._draw(rng, is_new=held_out), n, name=self.name, seed=seed, held_out=held_out
         )
 
 
 def training_words() -> tuple[str, ...]:
-    """The names and numbers of reports to learn from."""
+    """The names and numbers of training reports."""
     return _made_up()[_N_NEW:]
 
 
@@ -73,7 +73,7 @@ def new_words() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _made_up() -> tuple[str, ...]:
-    """Names of two or three syllables and numbers by turns, always the same."""
+    """Names of two or three syllables and numbers alternately, always the same."""
     rng = random.Random("names of reports")
     found: dict[str, None] = {}
     while len(found) < _N_MADE_UP:

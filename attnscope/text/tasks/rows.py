@@ -1,4 +1,4 @@
-"""Rows of words that become another row: letters written again, and sums digit by digit."""
+"""Rows of words that become another row: copied letters, and sums digit by digit."""
 
 import random
 import string
@@ -13,7 +13,7 @@ Links = list[tuple[int, int]]
 
 
 class PairTask(DrawnTask):
-    """A source, its target, and for each target word the source words that make it.
+    """A source, its target, and for each target word the source words it comes from.
 
     For a decoder both are one text, `source = target`; for an encoder the target are labels of the source.
     """
@@ -40,7 +40,7 @@ class PairTask(DrawnTask):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowTask(PairTask):
-    """Letters written again in an order of their own.
+    """Letters in a new order.
 
     For an encoder the letters of the answer are labels of the letters that stand in their places.
     """
@@ -59,7 +59,7 @@ class RowTask(PairTask):
 
     @property
     def word_labels(self) -> tuple[str, ...]:
-        """The letters of the answer, where each is a label."""
+        """The letters of the answer, if each is a label."""
         return self.vocabulary if self.form == "encoder" else ()
 
     def pair(self, rng: random.Random) -> tuple[list[str], list[str], Links]:

@@ -1,4 +1,6 @@
-"""Drawn shapes: one told by its name (`shapes.py`), and sets with one of another kind (Lippe's tutorial)."""
+"""Drawn shapes: one recognised by its name (`shapes.py`), and sets with one of another kind (Lippe's
+tutorial).
+"""
 
 import random
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from attnscope.text.examples import DrawnTask, Example, Range, TaskForm, TaskKin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnShapesTask(DrawnTask):
-    """A shape on a grainy picture, at most `far_px` from its middle each way: which kind is it?"""
+    """A shape on a grainy picture, at most `far_px` off centre in each direction: which kind is it?"""
 
     name: ClassVar[str] = "drawn-shapes"
     order: ClassVar[int] = 14
@@ -39,7 +41,7 @@ _N_LEARNED = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAnomalyTask(TaskKind):
-    """Sets of shapes, all of one kind but one. Those held out are of shapes that no other set has."""
+    """Sets of shapes, all of one kind but one. Held-out ones are of shapes that no other set has."""
 
     name: ClassVar[str] = "set-anomaly"
     order: ClassVar[int] = 13
@@ -54,7 +56,7 @@ class SetAnomalyTask(TaskKind):
         return shape_vectors()
 
     def examples(self, n: int, *, seed: int, held_out: bool = False) -> list[Example]:
-        """`n` sets with the place of the odd one, which is linked to each other, the later to the earlier."""
+        """`n` sets with the position of the odd one, linked to every other, the later to the earlier."""
         rng = random.Random(f"{self.name}/{seed}/{held_out}")
         numbers = range(_N_LEARNED, N_EACH) if held_out else range(_N_LEARNED)
         found = []

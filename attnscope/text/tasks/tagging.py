@@ -1,4 +1,4 @@
-"""Sentences whose words are nouns or verbs by their neighbours alone: `the old man the boats .`"""
+"""Sentences whose words are nouns or verbs only by their neighbours: `the old man the boats .`"""
 
 import random
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ _ADVERBS, _AUXILIARIES, _PREPOSITIONS = ("often", "never"), ("will", "can"), ("n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaggingTask(DrawnTask):
-    """A part of speech for each word: most words can be two, and what stands around them tells which.
+    """A part of speech for each word: most words can be two, and their neighbours decide which.
 
     `watches` is a noun behind a determiner and a verb behind a subject; `her` a determiner before a noun,
     otherwise a pronoun; `the old man` begins with an adjective unless `man` is the verb.
@@ -79,7 +79,7 @@ def _object(rng: random.Random) -> Tagged:
 
 
 def _phrase(rng: random.Random) -> tuple[Tagged, bool]:
-    """A determiner with a noun, and whether it means several; the noun may be `rich` or `old`."""
+    """A determiner with a noun, and whether it is plural; the noun may be `rich` or `old`."""
     if rng.random() < 0.2:
         return [("the", "DET"), (rng.choice(_PEOPLE), "NOUN")], True
     is_plural = rng.random() < 0.5

@@ -1,4 +1,4 @@
-"""Sentences with a verdict, good or bad: that of a word, or that on the food."""
+"""Sentences with a verdict, good or bad: of one word, or of the sentence on the food."""
 
 import random
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _OTHER = ("music", "waiter", "room", "view", "table", "door")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentimentTask(DrawnTask):
-    """Sentences of which one word, wherever it stands, says whether something was good or bad, or none."""
+    """Sentences in which one word, wherever it is, says whether something was good or bad, or none does."""
 
     name: ClassVar[str] = "sentiment"
     order: ClassVar[int] = 8
