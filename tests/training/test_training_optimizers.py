@@ -6,6 +6,7 @@ from torch import nn
 
 from attnscope.errors import LoadError
 from attnscope.nn import ModelConfig, build_own
+from attnscope.schemes.optimizers import OPTIMIZERS
 from attnscope.training import OptimizerPart, build_optimizer, restore_tensors, set_learning_rate, tensors_of
 
 
@@ -22,6 +23,36 @@ def _take_steps(module: nn.Linear, optimizer: torch.optim.Optimizer, n: int) -> 
         optimizer.zero_grad()
         module(torch.tensor([[1.0, 2.0, 3.0 + i]])).square().sum().backward()
         optimizer.step()
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_that_every_optimiser_learns_keeps_no_more_than_it_says_and_goes_on_where_it_was(kind: str) -> None:
+    module, again = (nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 4)) for _ in range(2))
+    with torch.no_grad():
+        for k, parameter in enumerate(module.parameters()):
+            parameter.copy_(torch.sin(torch.arange(parameter.numel()) + k).view_as(parameter) / 2)
+    part = OptimizerPart(kind=kind, learning_rate=0.01)
+    optimizer, x = build_optimizer(module, part), torch.cos(torch.arange(60.0)).view(10, 6)
+
+    def step(one: nn.Module, by: torch.optim.Optimizer) -> float:
+        by.zero_grad()
+        loss = (one(x) - x[:, :4].flip(0)).square().mean()
+        loss.backward()
+        by.step()
+        return loss.item()
+
+    losses = [step(module, optimizer) for _ in range(40)]
+    assert losses[-1] < 0.9 * losses[0]
+    kept = tensors_of(optimizer, module)
+    n = sum(parameter.numel() for parameter in module.parameters())
+    n_kept = sum(tensor.numel() for tensor in kept.values() if tensor.dim())
+    assert n_kept <= OPTIMIZERS[kind].n_kept(part) * n
+    again.load_state_dict(module.state_dict())
+    other = build_optimizer(again, part)
+    restore_tensors(other, again, kept)
+    assert step(module, optimizer) == step(again, other)
+    for one, two in zip(module.parameters(), again.parameters(), strict=True):
+        torch.testing.assert_close(one, two, rtol=0, atol=0)
 
 
 def test_that_adamw_follows_algorithm_2_of_its_paper() -> None:
