@@ -51,7 +51,7 @@ class ClassSubject:
     @property
     def is_of_whole(self) -> bool:
         """Whether the whole input has a single class."""
-        return self._network.task.is_pooled
+        return self._network.task.kind.is_pooled
 
     @property
     def batch(self) -> TokenBatch:
@@ -66,7 +66,7 @@ class ClassSubject:
         network = self._network
         with network.attached.probing(probe or QuietProbe()):
             logits: Tensor = network.module(**network.arguments(self._inputs)).logits
-        return logits[:, None] if network.task.is_pooled else logits
+        return logits[:, None] if network.task.kind.is_pooled else logits
 
     def logits(self, hidden: Tensor) -> Tensor:
         return hidden
@@ -98,7 +98,7 @@ def told_position(model: Model, inputs: Inputs, position: int | None) -> int:
     """
     network = model.network
     told = network.shown_positions(inputs)
-    if not (isinstance(network, HuggingFaceNetwork) and network.task.is_pooled):
+    if not (isinstance(network, HuggingFaceNetwork) and network.task.kind.is_pooled):
         return told[0] if position is None else position
     n_tokens = len(inputs.source if inputs.target is None else inputs.target)
     if position is not None and position % n_tokens != told[0]:

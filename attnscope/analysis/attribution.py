@@ -118,7 +118,7 @@ def foreign_parts(
         stop = _watch_products(model, raw)
         try:
             logits = model(**arguments).logits
-            row = logits[0] if network.task.is_pooled else logits[0, place]  # [n_answers]
+            row = logits[0] if network.task.kind.is_pooled else logits[0, place]  # [n_answers]
         finally:
             stop()
         answers = choose(row.detach().float())

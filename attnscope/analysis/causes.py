@@ -56,13 +56,12 @@ from attnscope.records.causes import LensTable, PatchKind, PatchMap, RunName
 from attnscope.records.importance import PartsDone
 from attnscope.records.interventions import Interventions
 from attnscope.records.models import Form
-from attnscope.records.outputs import Candidate
+from attnscope.records.outputs import TELLING_TOKENS, Candidate
 from attnscope.records.sites import NO_GATES, Gates, Site, SiteKey, Stack, require_heads
 from attnscope.records.tokens import Token
 from attnscope.trace.record import GateProbe
 
 _BLOCK_LOGITS = 4_000_000
-_TELLING_TOKENS = ("next-token", "masked-token", "translation")
 
 
 def logit_lens(
@@ -117,7 +116,7 @@ def _own_levels(
 def _foreign_levels(
     model: Model, network: HuggingFaceNetwork, inputs: Inputs, gates: Gates, interventions: Interventions
 ) -> LayerStreams:
-    if network.output_kind not in _TELLING_TOKENS or network.info.reads != "text":
+    if network.output_kind not in TELLING_TOKENS or network.info.reads != "text":
         raise no_vocabulary(model)
     tensors = gate_tensors(subject_of(model), gates) if gates else {}
     probe = TensorGates(tensors, model.edits(interventions))

@@ -42,6 +42,7 @@ from attnscope.nn import Probe, core_groups, keeping_to, stop_if_unwanted, threa
 from attnscope.nn.long_work import asking_as_here
 from attnscope.nn.own_module import OwnModule
 from attnscope.records.measures import N_TELLING, TellingText
+from attnscope.records.outputs import TELLING_TOKENS
 from attnscope.records.sites import HeadRef, row_labels, written_after
 from attnscope.schemes.measures import MEASURES
 from attnscope.text.corpora import columns_of, read_lines, read_pairs
@@ -59,7 +60,6 @@ _WINDOW = 1024
 _BATCH_FLOPS = 2e9
 """About the work of one batch on a CPU: between two batches a pass can be watched and stopped."""
 _ACCELERATOR = 64
-_TELLING_TOKENS = ("next-token", "masked-token", "translation")
 _MAX_WASTE = 0.15
 
 
@@ -201,7 +201,7 @@ def batch_kind(model: Model) -> BatchKind:
     network = model.network
     if isinstance(network, OwnNetwork):
         return "any"
-    is_plain = isinstance(network, HuggingFaceNetwork) and network.output_kind in _TELLING_TOKENS
+    is_plain = isinstance(network, HuggingFaceNetwork) and network.output_kind in TELLING_TOKENS
     return "equal" if is_plain else "one"
 
 

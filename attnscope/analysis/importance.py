@@ -109,7 +109,7 @@ def importance(
     subject, batches = subject_of(model), build_batches(model, samples, batch_size)
     if ranking in RANKINGS and RANKINGS[ranking].source == "learned":
         raise _unknown(ranking)
-    how = Scoring(gates=gates, is_normalised=is_normalised, seed=seed)
+    how = ScoringChoices(gates=gates, is_normalised=is_normalised, seed=seed)
     events = measure_importance(subject, batches, ranking, how)
     return next(event for event in events if isinstance(event, Importance))
 
@@ -124,7 +124,7 @@ def _unknown(ranking: str) -> UserError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scoring:
+class ScoringChoices:
     """How heads are scored: with which gates, and what else a ranking reads; `penalty` is in nats a head."""
 
     gates: Gates = NO_GATES
@@ -134,26 +134,31 @@ class Scoring:
     n_steps: int = LEARNING_STEPS
 
 
-PLAINLY = Scoring()
-Scored = Iterator[PartsDone | LearnedGates | Importance]
+PLAINLY = ScoringChoices()
+Ranked = Iterator[PartsDone | LearnedGates | Importance]
 
 
 def measure_importance(
     subject: Subject,
     batches: Sequence[TokenBatch],
     ranking: Ranking = "gradient",
-    how: Scoring = PLAINLY,
-) -> Scored:
+    how: ScoringChoices = PLAINLY,
+) -> Ranked:
     """Progress after each pass, gates that were learned, then the importance; stop iterating to cancel."""
     require_heads(subject.sites)
-    if ranking not in WAYS:
+    if ranking not in RANKED_BY:
         raise _unknown(ranking)
-    yield from WAYS[ranking](subject, batches, ranking, how)
+    yield from RANKED_BY[ranking](subject, batches, ranking, how)
 
 
 def _measured(
-    subject: Subject, batches: Sequence[TokenBatch], ranking: Ranking, how: Scoring, *, parts_of: "PartsOf"
-) -> Scored:
+    subject: Subject,
+    batches: Sequence[TokenBatch],
+    ranking: Ranking,
+    how: ScoringChoices,
+    *,
+    parts_of: "PartsOf",
+) -> Ranked:
     """The means over texts of what is measured on each; `parts_of` gives None after a pass without any."""
     heads = heads_of(subject)
     n_total = RANKINGS[ranking].n_passes(len(batches), len(heads))
@@ -166,7 +171,9 @@ def _measured(
     yield summarise(per_text, heads, ranking, n_texts=n_texts, is_normalised=how.is_normalised)
 
 
-def _by_learning(subject: Subject, batches: Sequence[TokenBatch], ranking: Ranking, how: Scoring) -> Scored:
+def _by_learning(
+    subject: Subject, batches: Sequence[TokenBatch], ranking: Ranking, how: ScoringChoices
+) -> Ranked:
     """Rank heads by their learned probability of staying open."""
     for event in learn_gates(subject, batches, penalty=how.penalty, n_steps=how.n_steps, seed=how.seed):
         yield event
@@ -174,7 +181,9 @@ def _by_learning(subject: Subject, batches: Sequence[TokenBatch], ranking: Ranki
             yield _bare(ranking, event.open_probability, batches)
 
 
-def _at_random(subject: Subject, batches: Sequence[TokenBatch], ranking: Ranking, how: Scoring) -> Scored:
+def _at_random(
+    subject: Subject, batches: Sequence[TokenBatch], ranking: Ranking, how: ScoringChoices
+) -> Ranked:
     """Uniform numbers from 0 to 1: the control."""
     heads = heads_of(subject)
     yield _bare(ranking, zip(heads, np.random.default_rng(how.seed).random(len(heads)), strict=True), batches)
@@ -253,7 +262,7 @@ def _leave_one_out_parts(
 
 
 PartsOf = Callable[[Subject, Sequence[TokenBatch], Gates], Iterator[Scores | None]]
-WAYS: dict[Ranking, Callable[[Subject, Sequence[TokenBatch], Ranking, Scoring], Scored]] = {
+RANKED_BY: dict[Ranking, Callable[[Subject, Sequence[TokenBatch], Ranking, ScoringChoices], Ranked]] = {
     "gradient": partial(_measured, parts_of=_gradient_parts),
     "leave-one-out": partial(_measured, parts_of=_leave_one_out_parts),
     "learned": _by_learning,
@@ -521,7 +530,7 @@ class _Order:
         is_measured = ranking in RANKINGS and RANKINGS[ranking].source == "measured"
         self.is_rescored = choices.is_rescored and is_measured
         self._subject, self._batches = subject, batches
-        self._how = Scoring(is_normalised=choices.is_normalised, seed=choices.seed)
+        self._how = ScoringChoices(is_normalised=choices.is_normalised, seed=choices.seed)
         self._order: tuple[HeadRef, ...] = ()
 
     def score(self, gates: Gates) -> Iterator[PartsDone | Importance]:

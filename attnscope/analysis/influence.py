@@ -644,7 +644,7 @@ def _asked(model: Model, inputs: Inputs, position: int) -> tuple[Subject, int]:
     """The subject behind a model, and the position's index among its logits."""
     network = model.network
     if isinstance(network, HuggingFaceNetwork) and reads_classes(model):
-        place = 0 if network.task.is_pooled else position
+        place = 0 if network.task.kind.is_pooled else position
         told_position(model, inputs, position)
         return ClassSubject(network, inputs), place
     subject = subject_of(model)

@@ -43,6 +43,7 @@ from attnscope.nn.edits import TensorGates as TensorGates
 from attnscope.nn.own_module import OwnModule
 from attnscope.nn.recurrent import Recurrent
 from attnscope.records.models import Form
+from attnscope.records.outputs import TELLING_TOKENS
 from attnscope.records.sites import Gates, HeadRef, Site, SiteKey, Stack
 from attnscope.schemes.mixers import MIXERS
 from attnscope.schemes.mixers.mixer import Mixer
@@ -220,7 +221,7 @@ def subject_of(model: Model, *, needs_gates: bool = True) -> Subject:
     network = model.network
     if not isinstance(network, HuggingFaceNetwork):
         return OwnSubject(model.own.module)
-    if network.output_kind not in ("next-token", "masked-token", "translation"):
+    if network.output_kind not in TELLING_TOKENS:
         raise _cannot_be_scored(network)
     if needs_gates:
         refuse_gateless(network)

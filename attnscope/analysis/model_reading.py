@@ -67,6 +67,7 @@ from attnscope.questions.question import AUTO, Numbers
 from attnscope.records.charts import Answer
 from attnscope.records.interventions import Interventions
 from attnscope.records.models import Form, ModelInfo, needs_model
+from attnscope.records.outputs import WRITING
 from attnscope.records.sites import STACKS, Gates, HeadRef, SiteKey, Stack, check_heads
 from attnscope.records.tokens import Token, Tokens
 from attnscope.schemes.masks import MASKS
@@ -249,7 +250,7 @@ class ModelReading:
 
     def next_tokens(self) -> NextTokens:
         kind = self._network.output_kind
-        if kind not in ("next-token", "translation") or self.model.reads != "text":
+        if kind not in WRITING or self.model.reads != "text":
             raise UserError(
                 f"{self.model.name} does not predict the next token of a text.",
                 expected="a causal language model, or a translation model",

@@ -131,11 +131,11 @@ def _score(
     arguments: argparse.Namespace, model: "Model", samples: "list[Sample]"
 ) -> tuple[Importance, LearnedGates | None]:
     from attnscope.analysis.batches import build_batches
-    from attnscope.analysis.importance import Scoring, measure_importance
+    from attnscope.analysis.importance import ScoringChoices, measure_importance
     from attnscope.analysis.model_adapter import subject_of
 
     subject, batches = subject_of(model), build_batches(model, samples)
-    how = Scoring(
+    how = ScoringChoices(
         is_normalised=arguments.normalise,
         seed=arguments.seed,
         penalty=arguments.penalty,

@@ -160,8 +160,9 @@ def own_cost(config: ModelConfig, n_tokens: int) -> Cost:
     )
 
 
-def label_cost(config: ModelConfig, n_tokens: int, body: Mapping[str, int]) -> Cost:
-    """The cost of a model that predicts labels; `body` is that of its stacks, matrices for one token.
+def label_cost(config: ModelConfig, n_tokens: int, body: Mapping[str, int], *, n_besides: int = 0) -> Cost:
+    """The cost of a model that predicts labels; `body` is that of its stacks, matrices for one token,
+    and `n_besides` what its encoder multiplies besides.
 
     A second text counts as long as the first, and is read by the same stack. A hierarchical summary counts
     with the words of all sentences and with one sentence, since nobody knows their number beforehand.
@@ -174,7 +175,8 @@ def label_cost(config: ModelConfig, n_tokens: int, body: Mapping[str, int]) -> C
     # Two sites of one head as wide as the model; then the composed row of each token, and of both texts.
     matching = 2 * 4 * n_tokens**2 * d + 2 * n_tokens * 2 * 4 * d * d + 2 * 2 * d * d
     parts = (
-        *((f"{part} matrices", n_texts * n_tokens * body[part]) for part in ("encoder", "decoder")),
+        ("encoder matrices", n_texts * n_tokens * body["encoder"] + n_besides),
+        ("decoder matrices", n_texts * n_tokens * body["decoder"]),
         ("attention", n_texts * body["attention"]),
         ("matching", matching if config.reads_pair else 0),
         ("pooling", pooling),
@@ -197,9 +199,7 @@ def _latents_cost(config: ModelConfig, n_tokens: int) -> Cost:
     cells += _cells_cost(config, config.n_heads, n_slots, n_slots * n_slots)
     body = {"encoder": n_layers * a_latent, "decoder": 0, "attention": n_layers * cells}
     of_tokens = n_layers * 2 * d * 2 * k * n_tokens  # their keys and values
-    told = label_cost(config, n_slots, body)
-    parts = ((name, c + (of_tokens if name == "encoder matrices" else 0)) for name, c in told.parts)
-    return Cost(n_tokens=n_tokens, parts=tuple(parts))
+    return replace(label_cost(config, n_slots, body, n_besides=of_tokens), n_tokens=n_tokens)
 
 
 def _recurrent_cost(config: ModelConfig, n_tokens: int) -> Cost:

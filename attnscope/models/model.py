@@ -38,7 +38,7 @@ from attnscope.records.interventions import (
     as_interventions,
 )
 from attnscope.records.models import ModelInfo, needs_model
-from attnscope.records.outputs import Comparison, Output, WriteSettings
+from attnscope.records.outputs import WRITING, Comparison, Output, WriteSettings
 from attnscope.records.sites import (
     NO_GATES,
     Gates,
@@ -617,7 +617,7 @@ class Model:
         self, inputs: Inputs, change: _Change, comparison: Comparison, n_continue: int
     ) -> Callable[[], Comparison] | None:
         """Function that adds generated text to a comparison; None if that takes no pass."""
-        if self.network.output_kind not in ("next-token", "translation"):
+        if self.network.output_kind not in WRITING:
             return None
         if not (change if inputs.is_own_target else n_continue > 0):
             return None

@@ -20,7 +20,7 @@ LEARNING_STEPS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankingKind:
-    """A way to say which heads matter least; `WAYS` in `analysis/importance.py` computes it.
+    """A way to say which heads matter least; `RANKED_BY` in `analysis/importance.py` computes it.
 
     `unit` is that of its column, `axis` what its scores count; `reads` are the options of the command that
     change it, `order` its place when several run, `least` no score is below. One scoring takes `n_passes` of

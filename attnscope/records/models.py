@@ -13,6 +13,7 @@ from attnscope.records.requests import News, Reply, Request
 from attnscope.records.sites import NO_GATES, Gates, HeadRef, Site, SiteKey
 
 Form = Literal["encoder", "decoder", "encoder-decoder"]
+InputKind = Literal["text", "picture", "recording", "attention"]
 SOURCE = "source"
 Source = Annotated[str, SOURCE]
 """What opens a model, such as a path: files name it by its place beside them."""
@@ -67,7 +68,7 @@ class ModelInfo:
     mixer: str = ""
     licence: str = ""
     reads_pairs: bool = False
-    reads: Literal["text", "picture", "recording", "attention"] = "text"
+    reads: InputKind = "text"
     labels: tuple[str, ...] = ()
     site_names: tuple[tuple[SiteKey, str], ...] = ()
     picture_px: tuple[int, int] | None = None

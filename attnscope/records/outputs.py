@@ -13,6 +13,8 @@ from attnscope.records.sites import NO_GATES, Gates, HeadRef
 from attnscope.records.tokens import Token, Tokens
 
 OutputKind = Literal["next-token", "masked-token", "translation", "class", "nothing"]
+WRITING: tuple[OutputKind, ...] = ("next-token", "translation")
+TELLING_TOKENS: tuple[OutputKind, ...] = (*WRITING, "masked-token")
 NOT_MEANT = "–"
 """The label of a token that is not pointed to."""
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from attnscope.analysis import WAYS
+from attnscope.analysis import RANKED_BY
 from attnscope.cli import main as cli
 from attnscope.records import RANKINGS, MeasureCurves
 from attnscope.viewmodels.session import COLUMNS
@@ -54,7 +54,7 @@ def test_that_a_ranking_is_an_entry_of_the_list_and_a_function(
 ) -> None:
     words = {"name": "by-slope", "title": "by slope", "axis": "slope, nats", "reads": ("steps",), "order": 5}
     monkeypatch.setitem(RANKINGS, "by-slope", dataclasses.replace(RANKINGS["gradient"], **words))
-    monkeypatch.setitem(WAYS, "by-slope", WAYS["gradient"])
+    monkeypatch.setitem(RANKED_BY, "by-slope", RANKED_BY["gradient"])
     told = " ".join(run(capsys, "importance", "--help")[1].split())
     assert "{gradient,leave-one-out,learned,random,by-slope}" in told
     assert "for learned and by-slope: steps" in told
@@ -72,7 +72,7 @@ def test_that_a_ranking_is_an_entry_of_the_list_and_a_function(
 def test_that_every_ranking_has_a_column_and_a_function() -> None:
     columns = [one.name for one in COLUMNS if one.name.startswith("importance_")]
     assert columns == [f"importance_{name.replace('-', '_')}" for name in RANKINGS]
-    assert list(WAYS) == list(RANKINGS)
+    assert list(RANKED_BY) == list(RANKINGS)
 
 
 def test_that_scores_are_json_and_a_figure(

@@ -1,4 +1,4 @@
-"""BART (Lewis et al. 2019) and its relatives: Marian, mBART, and OPT (Zhang et al. 2022), a decoder alone."""
+"""BART (Lewis et al. 2019), its relatives and other translators; OPT (Zhang et al. 2022), a decoder alone."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -9,7 +9,6 @@ from attnscope.records.sites import SiteKey
 
 class BART(FreeHeads):
     name, title, order = "bart", "BART", 8
-    alike = ("marian",)
     last_norm = ""
     head_counts: ClassVar[Mapping[str, str]] = {
         "encoder": "encoder_attention_heads",
@@ -31,9 +30,31 @@ class BART(FreeHeads):
         return found
 
 
+class Marian(Family):
+    name, title = "marian", "Marian"
+    last_norm = ""
+    is_translator = True
+
+
 class MBART(Family):
     name, title = "mbart", "mBART"
     last_norm = "layer_norm"
+    is_translator = True
+
+
+class M2M100(Family):
+    name, title = "m2m_100", "M2M100"
+    is_translator = True
+
+
+class NLLBMoE(Family):
+    name, title = "nllb-moe", "NLLB-MoE"
+    is_translator = True
+
+
+class FSMT(Family):
+    name, title = "fsmt", "FSMT"
+    is_translator = True
 
 
 class OPT(Family):

@@ -61,6 +61,8 @@ class Family(Scheme):
     """Whether the library's own code fails on some short texts."""
     vision_class: ClassVar[str] = ""
     """The library's class for the half that sees, of a model that reads pictures together with text."""
+    is_translator: ClassVar[bool] = False
+    """Whether its models translate and do nothing else; others write summaries, answers and more."""
     predicts_words: ClassVar[bool] = True
     """Whether the head that it was trained with at first does."""
 

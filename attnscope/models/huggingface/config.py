@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from attnscope.counting import plural
 from attnscope.errors import LoadError
@@ -36,8 +36,8 @@ from attnscope.models.huggingface.library import contained_file
 from attnscope.models.network import TokensById
 from attnscope.outside import as_object, read_json, read_outside
 from attnscope.paths import resources_folder
-from attnscope.records.models import Form, Sample
-from attnscope.records.outputs import OutputKind
+from attnscope.records.models import Form, InputKind, Sample
+from attnscope.records.outputs import WRITING, OutputKind
 from attnscope.text.samples import samples_for
 
 MAX_LAYERS = 1_024
@@ -417,39 +417,58 @@ def licence_of(folder: Path) -> str:
     return "".join(letter for letter in named if letter.isprintable())[:80]
 
 
-TaskName = Literal[
-    "causal",
-    "masked",
-    "translation",
-    "speech",
-    "classification",
-    "tagging",
-    "image-class",
-    "image",
-    "headless",
-]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryTask:
+    """A task, with what its models output and read, and our name for what they learned.
+
+    `library_list` names the library's classes for it, `form` their form where it follows from the task;
+    a pooled model has one answer for the whole input.
+    """
+
+    output: OutputKind
+    objective: str
+    library_list: str = ""
+    form: Form | None = None
+    is_pooled: bool = False
+    reads: InputKind = "text"
+
+
 _BASE, _PRETRAINING = "MODEL_MAPPING_NAMES", "MODEL_FOR_PRETRAINING_MAPPING_NAMES"
 _MASKED, _TEXT_ENCODING = "MODEL_FOR_MASKED_LM_MAPPING_NAMES", "MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES"
-_LISTS: tuple[tuple[TaskName, str], ...] = (
-    ("speech", "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES"),
-    ("translation", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES"),
-    ("causal", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"),
-    ("masked", _MASKED),
-    ("classification", "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES"),
-    ("tagging", "MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES"),
-    ("image-class", "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES"),
+SPEECH = LibraryTask(
+    output="translation",
+    objective="translation",
+    library_list="MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES",
+    form="encoder-decoder",
+    reads="recording",
 )
-_KINDS: Mapping[TaskName, OutputKind] = {
-    "causal": "next-token",
-    "masked": "masked-token",
-    "translation": "translation",
-    "speech": "translation",
-    "classification": "class",
-    "tagging": "class",
-    "image-class": "class",
-    "image": "nothing",
-    "headless": "nothing",
-}
+TRANSLATION = replace(SPEECH, library_list="MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES", reads="text")
+CAUSAL = LibraryTask(
+    output="next-token",
+    objective="causal",
+    library_list="MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
+    form="decoder",
+)
+MASKED = LibraryTask(output="masked-token", objective="masked", library_list=_MASKED, form="encoder")
+CLASSIFICATION = LibraryTask(
+    output="class",
+    objective="classification",
+    library_list="MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES",
+    is_pooled=True,
+)
+TAGGING = replace(
+    CLASSIFICATION, library_list="MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES", is_pooled=False
+)
+IMAGE_CLASS = replace(
+    CLASSIFICATION,
+    library_list="MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES",
+    form="encoder",
+    reads="picture",
+)
+IMAGE = LibraryTask(output="nothing", objective="representations", form="encoder", reads="picture")
+HEADLESS = LibraryTask(output="nothing", objective="representations")
+_LISTED = (SPEECH, TRANSLATION, CAUSAL, MASKED, CLASSIFICATION, TAGGING, IMAGE_CLASS)
+"""Tasks with a list, in the order in which a class is looked for."""
 _PICTURE_AND_TEXT = ("MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES")
 _ONLY_HEARS = "reads audio but, unlike Whisper, does not transcribe it token by token"
 _NOT_ALONE = "is a part of another model, or is put together of two, and has no plain class in the library"
@@ -463,7 +482,7 @@ class ModelTask:
     `part` names the part of the configuration (`vision_config`) when only that part is opened.
     """
 
-    name: TaskName
+    kind: LibraryTask
     class_name: str
     form: Form
     note: str = ""
@@ -471,20 +490,11 @@ class ModelTask:
 
     @property
     def output_kind(self) -> OutputKind:
-        return _KINDS[self.name]
-
-    @property
-    def is_pooled(self) -> bool:
-        """Whether there is one answer for the whole input."""
-        return self.name in ("classification", "image-class")
+        return self.kind.output
 
     @property
     def is_writing(self) -> bool:
-        return self.output_kind in ("next-token", "translation")
-
-    @property
-    def reads_pictures(self) -> bool:
-        return self.name in ("image-class", "image")
+        return self.output_kind in WRITING
 
     @property
     def has_output(self) -> bool:
@@ -501,23 +511,24 @@ def choose_task(lists: Any, config: CheckedConfig) -> ModelTask:
     if family.vision_class and "vision_config" in config.values:
         note = f"Only the vision half of {kind} is opened. {_NO_HEAD}"
         name = family.vision_class
-        return ModelTask(name="image", class_name=name, form="encoder", note=note, part="vision_config")
+        return ModelTask(kind=IMAGE, class_name=name, form="encoder", note=note, part="vision_config")
     bases = _names(lists, _BASE, kind)
     if not bases:
         is_known = kind in getattr(lists, "CONFIG_MAPPING_NAMES", {})
         raise _not_offered(config, _NOT_ALONE) if is_known else _unknown(config)
     for name in config.architectures:
         can_fill = name in _names(lists, _MASKED, kind)
-        for task, which in _LISTS:
-            if name in _names(lists, which, kind) and _fits(task, config, can_fill=can_fill):
-                return ModelTask(name=task, class_name=name, form=_form(task, lists, config))
+        for task in _LISTED:
+            is_named = name in _names(lists, task.library_list, kind)
+            if is_named and _fits(task, config, can_fill=can_fill):
+                return ModelTask(kind=task, class_name=name, form=_form(task, lists, config))
     is_pretrained = any(name in _names(lists, _PRETRAINING, kind) for name in config.architectures)
     masked = _names(lists, _MASKED, kind)
     if is_pretrained and masked and family.predicts_words:
-        return ModelTask(name="masked", class_name=masked[0], form="encoder")
+        return ModelTask(kind=MASKED, class_name=masked[0], form="encoder")
     for name in config.architectures:
         if name in _names(lists, _TEXT_ENCODING, kind):
-            return ModelTask(name="headless", class_name=name, form="encoder", note=_NO_HEAD)
+            return ModelTask(kind=HEADLESS, class_name=name, form="encoder", note=_NO_HEAD)
     return _headless(lists, config, bases[0])
 
 
@@ -528,7 +539,7 @@ def _headless(lists: Any, config: CheckedConfig, base: str) -> ModelTask:
             raise _not_offered(config, "reads pictures or sounds together with text")
     has_pictures = "image_size" in config.values and "vocab_size" not in config.values
     if kind in lists.MODEL_FOR_IMAGE_MAPPING_NAMES or has_pictures:
-        return ModelTask(name="image", class_name=base, form="encoder", note=_NO_HEAD)
+        return ModelTask(kind=IMAGE, class_name=base, form="encoder", note=_NO_HEAD)
     if "vocab_size" not in config.values and kind in lists.MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES:
         raise _not_offered(config, _ONLY_HEARS)
     if kind in lists.MODEL_FOR_CTC_MAPPING_NAMES or kind in lists.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES:
@@ -540,31 +551,29 @@ def _headless(lists: Any, config: CheckedConfig, base: str) -> ModelTask:
             f"The output head of {named} is not supported: its attention can be viewed, but it predicts "
             "nothing."
         )
-    return ModelTask(name="headless", class_name=base, form=_form("headless", lists, config), note=note)
+    return ModelTask(kind=HEADLESS, class_name=base, form=_form(HEADLESS, lists, config), note=note)
 
 
-def _fits(task: TaskName, config: CheckedConfig, *, can_fill: bool) -> bool:
+def _fits(task: LibraryTask, config: CheckedConfig, *, can_fill: bool) -> bool:
     """Whether a class of one list is meant: some classes are in several.
 
     `can_fill`: it stands in that of masked models too, as XLM's, which looks ahead unless `causal`.
     """
-    if task == "causal" and can_fill:
+    if task == CAUSAL and can_fill:
         return bool(config.values.get("causal"))
-    return task != "translation" or bool(config.values.get("is_encoder_decoder", True))
+    return task != TRANSLATION or bool(config.values.get("is_encoder_decoder", True))
 
 
-def _form(task: TaskName, lists: Any, config: CheckedConfig) -> Form:
-    kind = config.model_type
-    if task == "causal":
-        return "decoder"
-    if task in ("masked", "image-class", "image"):
-        return "encoder"
-    is_double = bool(_names(lists, _LISTS[0][1], kind) or _names(lists, _LISTS[1][1], kind))
-    if task in ("translation", "speech") or (is_double and config.values.get("is_encoder_decoder", True)):
+def _form(task: LibraryTask, lists: Any, config: CheckedConfig) -> Form:
+    if task.form is not None:
+        return task.form
+    hears, translates, writes, fills = (
+        bool(_names(lists, one.library_list, config.model_type))
+        for one in (SPEECH, TRANSLATION, CAUSAL, MASKED)
+    )
+    if (hears or translates) and config.values.get("is_encoder_decoder", True):
         is_encoder = any(name.endswith("EncoderModel") for name in config.architectures)
-        return "encoder" if is_encoder and task == "headless" else "encoder-decoder"
-    writes = bool(_names(lists, _LISTS[2][1], kind))
-    fills = bool(_names(lists, _LISTS[3][1], kind))
+        return "encoder" if is_encoder and task == HEADLESS else "encoder-decoder"
     return "decoder" if config.values.get("is_decoder") or (writes and not fills) else "encoder"
 
 
@@ -602,23 +611,23 @@ _PICTURE_FILE = "still-life.png"
 
 def samples_of(task: ModelTask, vocabulary: TokensById, values: Mapping[str, Any]) -> tuple[Sample, ...]:
     """Sample sentences for a model, a picture for one that reads pictures; none for speech."""
-    if task.reads_pictures:
+    if task.kind.reads == "picture":
         return (
             Sample(
                 text=str(resources_folder() / "samples" / _PICTURE_FILE),
                 hint="Which heads keep the ball apart from the table?",
             ),
         )
-    if task.name == "speech":
+    if task.kind.reads == "recording":
         return ()
-    if task.name in ("classification", "tagging"):
+    if task.output_kind == "class":
         return _CLASSIFIED
-    if task.name == "masked" and vocabulary.has("mask"):
+    if task.kind == MASKED and vocabulary.has("mask"):
         return samples_for("encoder", "masked")
-    if task.name == "translation":
+    if task.output_kind == "translation":
         prefix = _prefix(values)
         return tuple(_after(prefix, sample) for sample in samples_for("encoder-decoder", "translation"))
-    if task.name == "headless" and task.form == "encoder":
+    if task.kind == HEADLESS and task.form == "encoder":
         return samples_for("encoder", "representations")
     return samples_for("decoder", "causal")
 

@@ -366,7 +366,7 @@ class HuggingFaceNetwork:
             output = self.module(**arguments)
         if not self.task.has_output:
             return NoPass(n_tokens)
-        if self.task.is_pooled:
+        if self.task.kind.is_pooled:
             return PooledPass(output.logits, n_tokens=n_tokens, pooled_at=self._pooled_at(n_tokens))
         return WholePass(output.logits)
 
@@ -407,9 +407,9 @@ class HuggingFaceNetwork:
         return Token(id=id, piece=labels[id] if id < len(labels) else f"label {id}")
 
     def shown_positions(self, inputs: Inputs) -> list[int]:
-        if self.task.is_pooled:
+        if self.task.kind.is_pooled:
             return [self._pooled_at(len(inputs.source if inputs.target is None else inputs.target))]
-        if self.task.name == "tagging":
+        if self.output_kind == "class":
             return [i for i, token in enumerate(inputs.source.tokens) if not token.is_special]
         mask_id = self.vocabulary.mask_id if self.vocabulary.has("mask") else None
         return token_positions(self.output_kind, inputs, mask_id)

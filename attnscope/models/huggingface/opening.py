@@ -27,6 +27,7 @@ from attnscope.kept_models import kept_model_at
 from attnscope.models.checkpoint import MAX_ROWS, cast_note, finite_note, other_weights, refuse_whole_numbers
 from attnscope.models.families import family_named
 from attnscope.models.huggingface.config import (
+    CLASSIFICATION,
     CheckedConfig,
     ModelTask,
     choose_task,
@@ -425,17 +426,6 @@ _EACH_LABEL = (
     "Each label is predicted by itself: its probability is the sigmoid of its logit. If the model was trained"
     " to give numbers (regression), that is no probability but the number on a scale of 0 to 1."
 )
-_OBJECTIVES = {
-    "causal": "causal",
-    "masked": "masked",
-    "translation": "translation",
-    "speech": "translation",
-    "classification": "classification",
-    "tagging": "classification",
-    "image-class": "classification",
-    "image": "representations",
-    "headless": "representations",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -467,19 +457,19 @@ def open_network(folder: Path, device: torch.device, *, name: str = "") -> Huggi
             task = choose_task(lists, config)
             plan = plan_model(library, config, task, folder)
         refuse_beyond_memory(plan, folder, n_free)
-        vocabulary = None if task.reads_pictures else read_vocabulary(folder, library)
+        vocabulary = None if task.kind.reads == "picture" else read_vocabulary(folder, library)
         if vocabulary is not None and plan.n_embedded is not None:
             check_ids(vocabulary, plan.n_embedded, str(folder))
         tell("Reading the weights…")
         weights = read()
     model, weights_note = fill_model(plan, weights.tensors, folder)
     _move(model, device, plan)
-    if task.name == "classification" and getattr(model.config, "pad_token_id", None) is None:
+    if task.kind == CLASSIFICATION and getattr(model.config, "pad_token_id", None) is None:
         model.config.pad_token_id = -1  # no token is one: two texts at once are always equally long
     happened = f"The model of {folder} cannot be opened"
     with library_faults(happened, kind="architecture", action="Open another model."):
         # A model that reads its source twice is entered below its head, where both may differ.
-        is_twice = task.is_pooled and task.form == "encoder-decoder"
+        is_twice = task.kind.is_pooled and task.form == "encoder-decoder"
         family_note = family_named(config.model_type).prepare(model)
         with watching_passes(model) as seen:
             attached = attach(model.base_model if is_twice else model)
@@ -508,7 +498,7 @@ def _build_network(
         opened = replace(opened, note=" ".join(filter(None, (opened.note, reader.note))))
     else:
         words = _text_reader(opened, vocabulary)
-        is_speech = opened.task.name == "speech"
+        is_speech = opened.task.kind.reads == "recording"
         reader = _sound_reader(opened, attached, words, library) if is_speech else words
     abilities = _find_abilities(opened, reader)
     network = HuggingFaceNetwork(
@@ -599,7 +589,7 @@ def _find_abilities(opened: _Opened, reader: Reader) -> Abilities:
         labels=labels,
         has_segments=words.has_segments,
         has_detachable_head=task.has_output
-        and not task.is_pooled
+        and not task.kind.is_pooled
         and has_detachable_head(model, opened.seen),
         try_cache=partial(can_cache, model, ids, source) if task.is_writing else None,
         ends=words.special.ends or _end_of(words),
@@ -617,10 +607,6 @@ def _end_of(reader: TextReader) -> frozenset[int]:
     return frozenset((reader.vocabulary.end_id,)) if reader.vocabulary.has("end") else frozenset()
 
 
-_TRANSLATORS = frozenset({"marian", "m2m_100", "mbart", "fsmt", "nllb-moe"})
-"""Kinds of models that are translators alone; others write summaries, answers and more."""
-
-
 def _info(opened: _Opened, attached: Attached, reader: Reader) -> ModelInfo:
     model, task = opened.model, opened.task
     values: Mapping[str, Any] = opened.config.values
@@ -630,7 +616,7 @@ def _info(opened: _Opened, attached: Attached, reader: Reader) -> ModelInfo:
         name=opened.name[:80],
         source=str(opened.folder),
         form=task.form,
-        objective=_OBJECTIVES[task.name],
+        objective=task.kind.objective,
         n_parameters=sum(parameter.numel() for parameter in model.parameters()),
         max_tokens=reader.max_tokens,
         vocab_size=int(values.get("vocab_size") or opened.plan.n_embedded or 0),
@@ -643,12 +629,12 @@ def _info(opened: _Opened, attached: Attached, reader: Reader) -> ModelInfo:
         architecture=f"{task.class_name} ({opened.config.model_type})",
         licence=licence_of(opened.folder),
         picture_px=reader.picture_px if isinstance(reader, PictureReader) else None,
-        reads="picture" if task.reads_pictures else "recording" if task.name == "speech" else "text",
+        reads=task.kind.reads,
         reads_pairs=reader.reads_pairs,
         writes="transcript"
-        if task.name == "speech"
+        if task.kind.reads == "recording"
         else "translation"
-        if opened.config.model_type in _TRANSLATORS
+        if family_named(opened.config.model_type).is_translator
         else "written text",
         guided=labelled_head(kept.head, attached.sites),
         has_gates=attached.has_gates,

@@ -17,6 +17,7 @@ from attnscope.models.network import Network, kl_nats, knowing, log_probabilitie
 from attnscope.models.writing.writer import BeamSearch, Writer, writer_of
 from attnscope.nn import Call, GateBias, MaskRule, RelativeBias, ScoreRule, SlopeBias, SpanBias
 from attnscope.records.outputs import (
+    WRITING,
     Candidate,
     Comparison,
     Output,
@@ -402,7 +403,7 @@ class SoFar:
 
 def check_writes(network: Network) -> None:
     """Raise UserError for a network that generates no text."""
-    if network.output_kind not in ("next-token", "translation"):
+    if network.output_kind not in WRITING:
         raise UserError(
             "This model does not generate text.",
             expected="a causal or a translation model",
@@ -428,7 +429,7 @@ def write_text(
 
     A generator: yields what stands after each token and returns the whole. Between two yields lies one
     step of the model; closing it ends the writing.
-    Raises UserError for settings that cannot be, and for a network that writes no text.
+    Raises UserError for settings that cannot be, and for a network that generates no text.
     """
     settings.check()
     check_writes(network)

@@ -32,8 +32,6 @@ from attnscope.viewmodels.query import Job, Query, Requests
 from attnscope.viewmodels.session.state import Session
 
 PartOrder = Literal["size", "model"]
-TELLING = ("causal", "masked", "translation", "classification")
-"""What models of another library are for that tell tokens or classes."""
 PART_ORDERS: dict[str, str] = {"size": "by size", "model": "by layer"}
 
 
@@ -236,7 +234,7 @@ def refusal_of(model: ModelInfo | None) -> str:
         return f"The model is recurrent ({model.body}): it has no stream that layers add to."
     if model.labels:
         return f"{model.name} predicts labels of whole texts, not tokens that could be compared."
-    if model.architecture and (model.objective not in TELLING or model.reads == "recording"):
+    if model.architecture and (model.objective == "representations" or model.reads == "recording"):
         if model.reads == "picture":
             return f"{model.name} has no output layer: it predicts no classes that could be compared."
         if model.reads == "recording":

@@ -12,7 +12,7 @@ from psygnal import Signal, SignalInstance
 from attnscope import paths
 from attnscope.errors import LoadError
 from attnscope.records.messages import LoadModel, ModelLoaded, Progress
-from attnscope.records.models import ModelInfo, Sample
+from attnscope.records.models import InputKind, ModelInfo, Sample
 from attnscope.records.requests import Reply
 from attnscope.records.sites import HeadRef
 from attnscope.viewmodels.query import Requests
@@ -115,7 +115,7 @@ def stage_of(session: "Session") -> Placeholder:
     return Placeholder(kind="shown") if session.model.sites else NO_ATTENTION
 
 
-def wanted_input(reads: Literal["text", "picture", "recording", "attention"]) -> str:
+def wanted_input(reads: InputKind) -> str:
     """Prompt for a model's input."""
     if reads == "attention":
         return "The recorded text"
