@@ -489,7 +489,7 @@ def _levels_per_weight(peak: float) -> float:
 
 
 def sample_blocks(head: OneHead, rows: range, cols: range, b: int, n_per_side: int = 1) -> Tensor:
-    """A rough picture of a rectangle: of each block of b × b cells the largest of n × n of its weights.
+    """A rough picture of a rectangle: for each block of b × b cells the largest of n × n of its weights.
 
     Float32 [⌈rows/b⌉, ⌈cols/b⌉], NaN where none of those is allowed. Costs n²/b² of the whole.
     """
@@ -523,7 +523,7 @@ def site_grid(site: Site, record: SiteRecord, max_px: int) -> SiteGrid:
 def grids_of_logs(
     sites: Sequence[Site], n_queries: int, n_keys: int, logs: Tensor, max_px: int
 ) -> dict[SiteKey, SiteGrid]:
-    """The exact thumbnails of sites whose logarithms are laid out anyway, the heads of one after another.
+    """The exact thumbnails of sites whose logarithms are already laid out, the heads of one after another.
 
     See `levels_of_logs`.
     """
@@ -541,7 +541,7 @@ def grids_of_logs(
 
 
 def sampled_grid(site: Site, record: SiteRecord, max_px: int) -> SiteGrid:
-    """Rough thumbnails of a site, from a few of its weights; exact ones where it has no more than these."""
+    """Rough thumbnails of a site, from a few of its weights; exact if it has no more than these."""
     if max(record.n_queries, record.n_keys) <= max_px:
         return site_grid(site, record, max_px)
     thumbnails = [sample_thumbnail(OneHead(record, head), max_px).cpu() for head in range(site.n_heads)]
@@ -567,19 +567,19 @@ def _finished(site: Site, record: SiteRecord, levels: Tensor, peaks: Tensor) -> 
 
 
 def frozen_numbers(tensor: Tensor) -> NDArray[Any]:
-    """The numbers of a tensor on the CPU, not to be written to."""
+    """The numbers of a tensor on the CPU, read-only."""
     array = tensor.contiguous().cpu().numpy()
     array.flags.writeable = False
     return array
 
 
 def largest_weight(weights: Tensor) -> float:
-    """The largest of some weights; what is not a number does not count, and of nothing it is 0."""
+    """The largest of some weights, ignoring NaN; 0 if empty."""
     return float(weights.nan_to_num(0.0, 0.0, 0.0).max()) if weights.numel() else 0.0
 
 
 def sample_thumbnail(head: OneHead, max_px: int, n_per_px: int = 3) -> Tensor:
-    """A rough thumbnail of at most `max_px` a side: float32 weights, NaN where nothing is allowed.
+    """A rough thumbnail of at most `max_px` a side: float32 weights, NaN where all are forbidden.
 
     Each cell is the largest of a few of its weights, spread evenly, the first row and column among them.
     """
@@ -600,7 +600,7 @@ def has_enough(shape: tuple[int, ...], size: tuple[int, int]) -> bool:
 
 
 def build_thumbnail(head: OneHead, max_px: int) -> Iterator[Tensor | None]:
-    """The exact thumbnail of a long map, last; before it None, at most every 50 ms of work.
+    """Yield None at most every 50 ms of work, and finally the exact thumbnail of a long map.
 
     Each cell is the largest weight of all blocks of b × b cells that it touches: b is 8, or less where a
     side with few queries or keys would have fewer blocks than the thumbnail has pixels.

@@ -66,7 +66,7 @@ class SiteRecord(SiteTensors):
 
     @property
     def n_bytes(self) -> int:
-        """Memory that the record keeps; tables that layers share are counted for each."""
+        """Memory of the record; tables shared by layers are counted for each."""
         tensors = [self.q, self.k, self.lse, self.v, self.out, self.rule.key_valid]
         tensors += [self.score.sinks, self.score.vector]
         tensors += [] if self.score.bias is None else list(self.score.bias.tensors().values())
@@ -114,7 +114,7 @@ class _Seen:
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """Equal for calls that can be proved together."""
+        """Key shared by calls that can be checked together."""
         score = self.score
         biases = () if score.bias is None else tuple(score.bias.tensors().values())
         tensors = map(id, (score.sinks, score.vector, *biases))
@@ -124,7 +124,7 @@ class _Seen:
 
 
 class Pending:
-    """Calls that wait to become records; those that are alike are copied and proved in one go."""
+    """Calls waiting to become records; similar ones are copied and checked together."""
 
     def __init__(self, *, keep_values: bool) -> None:
         self._keep_values = keep_values
@@ -161,7 +161,7 @@ class Pending:
 
 
 def _records_of(group: list[_Seen], *, keep_values: bool) -> dict[SiteKey, SiteRecord]:
-    """Records that hold no more memory than their own: queries and keys are often cut from one product."""
+    """Records in memory of their own: queries and keys are often views of one product."""
     first = group[0]
     q, k, lse = (torch.stack([getattr(call, name) for call in group]) for name in ("q", "k", "lse"))
     v, out = (tuple(getattr(call, name) for call in group) for name in ("v", "out"))  # only looked at
@@ -250,7 +250,7 @@ class TraceProbe(GateProbe):
         return self._records
 
     def keep(self, records: Mapping[SiteKey, SiteRecord]) -> None:
-        """Take records that were made before, of the wanted sites."""
+        """Take earlier records of the wanted sites."""
         self._records |= {site: record for site, record in records.items() if self.wants(site)}
 
     def wants(self, site: SiteKey) -> bool:
@@ -298,7 +298,7 @@ def site_weights(
 def _site_logs(
     record: SiteRecord, heads: slice, rows: slice = ALL, cols: slice = ALL, *, forbidden: float = -math.inf
 ) -> Tensor:
-    """Their logarithms, [n_heads, n_rows, n_cols]."""
+    """Log-weights of some heads, rows and columns, [n_heads, n_rows, n_cols]."""
     stop_if_unwanted()
     return log_weights(
         record.q[None],
@@ -322,7 +322,7 @@ def weights_to_sum(record: SiteRecord, heads: slice = ALL, rows: slice = ALL, co
 
 
 def finite_weights(weights: Tensor) -> Tensor:
-    """Weights, 0 where the mask forbids; raises NotFiniteError where they are NaN or infinite."""
+    """Weights, 0 where the mask forbids; raises NotFiniteError if any is NaN or infinite."""
     if bool(torch.isfinite(weights.sum())):
         return weights
     raise NotFiniteError(
@@ -361,7 +361,7 @@ def _tile_block(record: SiteRecord, head: int, rows: range, cols: range) -> Tens
 
 
 def poolable(values: Tensor) -> Tensor:
-    """The values where adaptive pooling can be trusted, on the CPU instead of MPS.
+    """The values on a device where adaptive pooling is reliable: the CPU instead of MPS.
 
     There windows of unequal sizes are silently wrong (pytorch/pytorch issue 190064, torch 2.13; drop when the
     oldest torch that is supported has it mended).
@@ -370,7 +370,7 @@ def poolable(values: Tensor) -> Tensor:
 
 
 def _pool_columns(weights: Tensor, width: int, reduce: Reduction) -> tuple[Tensor, Tensor]:
-    """Pooled values, and the share of allowed cells behind each (for `max`: whether there is one)."""
+    """Pooled values, and the share of allowed cells behind each (for `max`: whether there is any)."""
     allowed = (~weights.isnan()).float()
     values = weights.nan_to_num(nan=0.0)
     if weights.shape[1] == width:
@@ -408,12 +408,12 @@ def pooled_levels(record: SiteRecord, max_px: int) -> tuple[Tensor, Tensor]:
 
 
 def levels_of_logs(logs: Tensor, max_px: int) -> tuple[Tensor, Tensor]:
-    """The same from logarithms that are laid out anyway: [n_heads, n_rows, n_cols], −inf = not allowed."""
+    """The same from logarithms already laid out: [n_heads, n_rows, n_cols], −inf = forbidden."""
     return _levels_of(_pool_logs(logs, (min(logs.shape[1], max_px), min(logs.shape[2], max_px))))
 
 
 def _pool_logs(logs: Tensor, size: tuple[int, int]) -> Tensor:
-    """The largest weight of each cell, −1 where it has none: [n_heads, height, width].
+    """The largest weight of each cell, −1 if it has none: [n_heads, height, width].
 
     It is that of the largest logarithm, so that the exponential is taken of few.
     """
@@ -452,7 +452,7 @@ _LARGE_PART = 8192
 
 
 def _largest(values: Tensor, dim: int, n_parts: int) -> Tensor:
-    """The largest of each part of an axis, the parts those of adaptive pooling, at a third of its price.
+    """The largest of each part of an axis, divided as in adaptive pooling, at a third of its cost.
 
     Large parts of rows are looked through one by one, small ones all together.
     """

@@ -1,4 +1,4 @@
-"""Keeping traces in files, so that attention can be replayed without the model.
+"""Stores traces in files, so that attention can be replayed without the model.
 
 One safetensors file holds any number of traces: the tensors of each site (`0.encoder.3.q`), and
 everything else as JSON in the file's metadata, with a SHA-256 of both. Opening one runs no code.
@@ -64,7 +64,7 @@ def save_records(path: str | Path, texts: Sequence[TextRecord], *, has_logits: b
 
 
 def is_trace_file(path: str | Path) -> bool:
-    """Whether a file says in its header that it holds traces; it may be damaged all the same."""
+    """Whether a file's header says that it holds traces; it may still be damaged."""
     try:
         with open_outside(Path(path), expected="recorded attention") as stream:
             n_header = int.from_bytes(stream.read(8), "little")
@@ -74,7 +74,7 @@ def is_trace_file(path: str | Path) -> bool:
 
 
 def load_records(path: str | Path) -> tuple[TextRecord, ...]:
-    """Read every trace of a file, as its record; raises LoadError when it is damaged or not such a file."""
+    """Read every trace of a file, as its record; raises LoadError if it is damaged or not such a file."""
     path = Path(path)
     file = read_tensors(path)
     text = file.metadata.get(_KEY)
@@ -257,7 +257,7 @@ def _recorded_from_json(values: dict[str, Any] | None) -> Recorded | None:
 
 
 def _digest(described: object, tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 of what a file says and of every number in it."""
+    """SHA-256 of a file's text and of all its numbers."""
     found = hashlib.sha256(json.dumps(described, ensure_ascii=True, sort_keys=True).encode())
     for name in sorted(tensors):
         tensor = tensors[name].detach().cpu().contiguous()
@@ -300,7 +300,7 @@ def _record(prefix: str, values: dict[str, Any], site: Site, tensors: Mapping[st
 
 
 def _proved(record: SiteRecord, *, is_causal_site: bool) -> SiteRecord:
-    """The record with what holds of it, in the place of what its file claims."""
+    """The record with the results of a new check, in place of its file's claims."""
     proof = prove_again(record.proof, record, is_causal_site=is_causal_site)
     return replace(record, proof=proof)
 
@@ -357,7 +357,7 @@ def rules_as_json(rule: MaskRule, score: ScoreRule) -> dict[str, object]:
 
 
 def rule_tensors(rule: MaskRule, score: ScoreRule) -> dict[str, Tensor]:
-    """Every tensor of both rules by a name of its own."""
+    """Every tensor of both rules under a unique name."""
     found: dict[str, Tensor] = {}
     if rule.key_valid is not None:
         found["key_valid"] = rule.key_valid
@@ -383,7 +383,7 @@ def read_rules(
     n_keys: int,
     d_head: int,
 ) -> tuple[MaskRule, ScoreRule]:
-    """Both rules of one site; raises ValueError or KeyError when the parts do not fit the map."""
+    """Read both rules of one site; raises ValueError or KeyError if the parts do not fit the map."""
     key_valid = tensors.get("key_valid")
     if key_valid is not None and (key_valid.dtype != torch.bool or key_valid.shape != (1, n_keys)):
         raise ValueError("key_valid has the wrong size")

@@ -1,4 +1,4 @@
-"""Reading safetensors files whose header has been checked first, and writing them.
+"""Reads safetensors files after checking their header, and writes them.
 
 The header is checked here before anything is allocated: sizes against the file, caps, duplicate
 names, overlaps and holes. Each tensor is read into memory of its own, once: a file that changes later
@@ -39,7 +39,7 @@ _MAX_OPCODES = 200_000
 
 
 def refuse_foreign(path: Path) -> None:
-    """Raise LoadError when `path` is recognisably something else than a safetensors file, or unreadable."""
+    """Raise LoadError if `path` is recognisably not a safetensors file, or unreadable."""
     with open_outside(path, expected=SAFE) as stream:
         start = stream.read(_N_BYTES)
     if not start:
@@ -123,7 +123,7 @@ def _pickle_error(path: Path, start: bytes) -> LoadError:
 
 
 def _foreign_names(path: Path) -> tuple[str, ...]:
-    """Classes and functions outside torch and numpy that the pickle in `path` asks for, at most five."""
+    """Classes and functions outside torch and numpy that the pickle in `path` refers to, at most five."""
     found: dict[str, None] = {}
     strings: list[str] = []
     try:
@@ -211,7 +211,7 @@ class TensorFile:
 
 
 def read_tensors(path: Path) -> TensorFile:
-    """Read a safetensors file into memory; raises LoadError on anything that is not exactly one."""
+    """Read a safetensors file into memory; raises LoadError for anything else."""
     n_bytes = require_regular_file(path)
     refuse_foreign(path)
     try:
@@ -234,7 +234,7 @@ def read_tensors(path: Path) -> TensorFile:
 
 
 def read_shapes(path: Path) -> TensorFile:
-    """As `read_tensors`, but tensors with an axis are left unfilled: only the header is read, and numbers.
+    """As `read_tensors`, but tensors with an axis are left unfilled: only the header and scalars are read.
 
     Memory that nobody writes to is not taken from the system, so that files of any size cost little.
     """
@@ -261,7 +261,7 @@ def _shapes_of(stream: BinaryIO, n_bytes: int, path: Path) -> TensorFile:
 
 
 def _header_of(stream: BinaryIO, path: Path) -> tuple[dict[str, object], int, bytes]:
-    """The header, where the data begins, and all bytes up to there."""
+    """The header, the offset of the data, and all bytes before it."""
     length = stream.read(_LENGTH_BYTES)
     n_read = min(int.from_bytes(length, "little"), MAX_HEADER_BYTES)
     raw = length + stream.read(n_read)
@@ -270,14 +270,14 @@ def _header_of(stream: BinaryIO, path: Path) -> tuple[dict[str, object], int, by
 
 
 def _own_memory(entry: TensorEntry) -> tuple[Tensor, memoryview]:
-    """A tensor that is not filled yet, and its bytes."""
+    """An unfilled tensor, and its bytes."""
     tensor = torch.empty(entry.shape, dtype=entry.dtype)
     data: memoryview = tensor.reshape(-1).view(torch.uint8).numpy().data
     return tensor, data
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write tensors to `path` in one step; raises SaveError and leaves the old file on any fault."""
+    """Write tensors to `path` in one step; on any error raises SaveError and leaves the old file."""
     compact: dict[str, Tensor] = {}
     written: set[int] = set()
     for name, tensor in tensors.items():
@@ -289,7 +289,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 
 def require_regular_file(path: Path) -> int:
-    """The size of a regular file in bytes; raises LoadError for folders, pipes, devices and nothing."""
+    """The size of a regular file in bytes; raises LoadError for folders, pipes, devices and missing files."""
     return regular_size(path, action="Choose the file itself.")
 
 
@@ -397,7 +397,7 @@ def _damaged(path: Path, reason: str, *, kind: str = "damaged") -> LoadError:
 
 
 class _Digest:
-    """The SHA-256 of bytes that are given one after the other, and stay as they are until it is asked for.
+    """The SHA-256 of bytes added in pieces, which must not change until it is requested.
 
     No more can be given after the block.
     """
@@ -406,7 +406,7 @@ class _Digest:
         self._sha256 = hashlib.sha256(first)
 
     def update(self, data: memoryview) -> None:
-        """Take some more."""
+        """Add some more bytes."""
         self._sha256.update(data)
 
     def __enter__(self) -> "_Digest":
@@ -421,7 +421,7 @@ class _Digest:
 
 
 class _ThreadedDigest(_Digest):
-    """The same by a thread of its own, while the next bytes are read or written."""
+    """The same on a separate thread, while the next bytes are read or written."""
 
     def __init__(self, first: bytes) -> None:
         super().__init__(first)
@@ -436,7 +436,7 @@ class _ThreadedDigest(_Digest):
         self._waiting.put(None)
 
     def hexdigest(self) -> str:
-        """Waits for it."""
+        """Wait for the thread, and give the result."""
         self._thread.join()
         return super().hexdigest()
 

@@ -1,4 +1,4 @@
-"""A trace: what every attention head did with one text, any part of it recomputed on demand.
+"""A trace: the attention of every head on one text, any part of it recomputed on demand.
 
 Nothing quadratic is kept: the weights of any rectangle come from queries, keys and each row's
 log-sum-exp (`record.py`). A trace never changes, needs no model, and may be read from any thread.
@@ -64,12 +64,12 @@ class Trace:
 
     @property
     def kept(self) -> TextRecord:
-        """All that a file of it holds."""
+        """Everything that its file would hold."""
         return replace(self._kept, target=self.target, records=self.records)
 
     @property
     def target(self) -> Tokens | None:
-        """The second text, where there is one, and what follows it."""
+        """The second text, if there is one, and the text generated after it."""
         if self._follows is not None and self._kept.target is not None:
             target = replace(self._kept.target, following=self._follows())
             self._kept, self._follows = replace(self._kept, target=target), None
@@ -118,7 +118,7 @@ class Trace:
 
     @property
     def logits(self) -> NDArray[np.float32]:
-        """The model's logits: [n_tokens, vocab_size], of the target where there is one."""
+        """The model's logits: [n_tokens, vocab_size], for the target if there is one."""
         return self.logits_tensor().cpu().numpy()
 
     @property
@@ -127,7 +127,7 @@ class Trace:
         return self._kept.logits is not None
 
     def logits_tensor(self) -> Tensor:
-        """The logits where the model computed them, float32; raises UserError when they were not kept."""
+        """The logits on the model's device, float32; raises UserError if they were not kept."""
         if self._kept.logits is None:
             raise UserError(
                 "This trace does not hold the model's output.",
@@ -137,7 +137,7 @@ class Trace:
         return self._kept.logits
 
     def site(self, name: SiteName) -> Site:
-        """The site that `name` means; raises UserError when the model has no such site."""
+        """The site called `name`; raises UserError if the model has no such site."""
         if isinstance(name, str):
             raise UserError(
                 f"The stack alone names no site: {name!r}.",
@@ -236,12 +236,12 @@ class Trace:
         return tuple(of_site(site, self.records[site.key], max_px) for site in self.sites)
 
     def grid_at_once(self, site: SiteName, max_px: int = 96) -> SiteGrid:
-        """Thumbnails of a site's heads in a moment: of a long text rough ones, from a few of its weights."""
+        """Quick thumbnails of a site's heads: for a long text rough ones, from a few of its weights."""
         found = self.site(site)
         return sampled_grid(found, self.records[found.key], max_px)
 
     def is_long(self, site: SiteName) -> bool:
-        """Whether a site's maps are too large to be held whole; `head_tile` shows those."""
+        """Whether a site's maps are too large to be held whole; use `head_tile` for those."""
         record = self.records[self.site(site).key]
         return is_long(record.n_queries, record.n_keys)
 
@@ -273,7 +273,7 @@ class Trace:
         )
 
     def save(self, path: str | Path, *, has_logits: bool = True) -> None:
-        """Write the trace to a file that `load_trace` reads back: always safetensors, whatever its name.
+        """Write the trace to a file for `load_trace`: always safetensors, whatever its name.
 
         Without `has_logits` the model's output is left out, and the file smaller.
 
@@ -301,7 +301,7 @@ class Trace:
 
     @property
     def n_bytes(self) -> int:
-        """Memory that the records keep; it grows with the text, not with its square."""
+        """Memory of the records; it grows with the text, not with its square."""
         return sum(record.n_bytes for record in self.records.values())
 
     def _record(self, site: SiteName, head: int) -> tuple[SiteRecord, int]:
@@ -326,7 +326,7 @@ def load_trace(path: str | Path) -> Trace:
 
 
 def load_traces(path: str | Path) -> tuple[Trace, ...]:
-    """Read every trace of a file; raises LoadError when it is damaged or not such a file."""
+    """Read every trace of a file; raises LoadError if it is damaged or not such a file."""
     return tuple(Trace(record) for record in load_records(path))
 
 
@@ -391,6 +391,6 @@ def tile_of(
 
 
 def _texts_of(trace: Trace) -> Mapping[str, Tokens]:
-    """Every text that a trace is of, by what it is called."""
+    """Every text of a trace, by its name."""
     texts = {"Tokens": trace.source, "Target": trace.target}
     return {what: text for what, text in texts.items() if text is not None}

@@ -49,8 +49,8 @@ else:
 def read_recipe(
     recipe: str | Path, overrides: Mapping[str, str] | None = None, *, needs_data: bool = True
 ) -> Recipe:
-    """The recipe in a file, of a name that comes with the program, or in a text (anything with a line
-    break or a heading). Its data.path may only be empty where no data is needed.
+    """Read a recipe from a file, by the name of a bundled one, or from a text (anything with a line break or
+    a heading). Its data.path may be empty only if no data is needed.
     """
     if isinstance(recipe, str) and ("\n" in recipe or recipe.lstrip().startswith("[")):
         return parse_recipe(recipe, overrides=overrides, needs_data=needs_data)
@@ -90,12 +90,12 @@ def _instead_of(path: Path) -> str:
 
 
 def built_in_recipes() -> tuple[str, ...]:
-    """The names of the recipes that come with the program."""
+    """The names of the bundled recipes."""
     return tuple(sorted(path.stem for path in (resources_folder() / "recipes").glob("*.toml")))
 
 
 def find_recipe(recipe: str | Path) -> Path:
-    """The file a person means: a path, or the name of a recipe that comes with the program."""
+    """The file of a recipe: a path, or the name of a bundled recipe."""
     path = Path(recipe)
     built_in = resources_folder() / "recipes" / f"{path.name}.toml"
     is_name = path.suffix == "" and path.name == str(recipe) and not path.exists()

@@ -1,4 +1,4 @@
-"""Turning token ids into batches: windows of running text, repeated random words, padded examples.
+"""Turns token ids into batches: windows of running text, repeated random words, padded examples.
 
 Every random draw comes from the generator that is passed in; nothing here keeps a random state. Ids are
 held once, in flat arrays; a batch is gathered from them.
@@ -56,7 +56,7 @@ _CHUNKS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VocabularyIds:
-    """The ids a batch maker needs; `ordinary` are the ids of tokens that are no specials.
+    """The ids that a batch maker needs; `ordinary` are the ids of non-special tokens.
 
     For masking whole words, `continues` and `is_in_word` say of every id whether it goes on with a word that
     the token before is in, and whether it is in a word at all: [vocab_size] each.
@@ -73,13 +73,13 @@ class VocabularyIds:
 
 
 class BatchMaker(Protocol):
-    """Something that batches can be drawn from."""
+    """A source of batches."""
 
     def draw(self, rng: np.random.Generator, progress: float) -> Batch:
-        """One random training batch; `progress` is how far the run is, 0…1."""
+        """Draw one random training batch; `progress` is that of the run, 0…1."""
 
     def evaluation(self) -> Sequence[Batch]:
-        """The same held-out batches every time; none when nothing is held out."""
+        """The same held-out batches every time; none if nothing is held out."""
 
     def sized(self, n_texts: int, n_tokens: int) -> "BatchMaker":
         """The same texts in batches of `n_texts`, of at most `n_tokens` tokens each."""
@@ -170,11 +170,11 @@ class Rows(Protocol):
 
     @property
     def total_lengths(self) -> Ids:
-        """Tokens of each example, of all its parts together, [n]."""
+        """Tokens of each example, summed over its parts, [n]."""
 
     @property
     def longest_lengths(self) -> Ids:
-        """Tokens that the model reads of the longest part of each example, [n]."""
+        """Tokens read of the longest part of each example, [n]."""
 
     def batch(self, rows: Ids) -> Batch:
         """The examples of these rows, padded to the longest of them."""
@@ -185,7 +185,7 @@ R = TypeVar("R", bound=Rows)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaddedRows:
-    """Padded texts [n, T], and how many tokens each has."""
+    """Padded texts [n, T], and the number of tokens in each."""
 
     ids: Ids
     lengths: Ids
@@ -201,7 +201,7 @@ class PaddedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExampleBatches(Generic[R]):
-    """Whole examples, whatever is told of them, padded to the longest of the batch.
+    """Whole examples, whatever their targets, padded to the longest of the batch.
 
     Those of the rows `drawn` are trained on, all without them.
     """
@@ -215,7 +215,7 @@ class ExampleBatches(Generic[R]):
 
     @classmethod
     def of_recipe(cls, recipe: Recipe, training: R, held_out: R) -> Self:
-        """As many examples in a batch, and batches in an evaluation, as the recipe says.
+        """Batches with the recipe's number of examples, and of batches in an evaluation.
 
         Raises RecipeError for a length warm-up that short examples cannot follow.
         """
@@ -256,7 +256,7 @@ class ExampleBatches(Generic[R]):
 
 
 def _check_short_ones(lengths: Ids, most: int) -> None:
-    """Raise RecipeError where no example has at most `most` tokens, or none has more."""
+    """Raise RecipeError if no example has at most `most` tokens, or none has more."""
     if not len(lengths):
         return  # what is missing is told where it is read
     least, longest = int(lengths.min()), int(lengths.max())
@@ -273,10 +273,10 @@ def _check_short_ones(lengths: Ids, most: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examples:
-    """Padded examples: `ids` is what is told token by token, the first `n_given`
-    after `<s>` unscored because nobody can know them; `sources`, in pairs, what is translated. `links` are
-    places of target and source that translate each other, [n_links, 2] of each example, for the head that
-    `guide` names. `words` are those of each source that have ids behind the vocabulary.
+    """Padded examples: `ids` are predicted token by token, the first `n_given` after `<s>` unscored because
+    nobody can know them; `sources`, in pairs, are translated. `links` are corresponding positions of target
+    and source, [n_links, 2] of each example, for the head that `guide` names. `words` are those of each
+    source with ids after the vocabulary.
     """
 
     ids: Ids
@@ -299,7 +299,9 @@ class Examples:
 
     @property
     def longest_lengths(self) -> Ids:
-        """Tokens read of the longer of source and target: the last of a target is only told."""
+        """Tokens read of the longer of source and target, without the last of a target, which is only
+        predicted.
+        """
         read = self.lengths - 1
         return read if self.source_lengths is None else np.maximum(read, self.source_lengths)
 
@@ -328,14 +330,14 @@ class Examples:
 
 
 def _stacked(links: Sequence[Ids], rows: Ids) -> Ids:
-    """The links of some examples below each other, [n_links, 3]: place in the batch, in target, in source."""
+    """The links of some examples, stacked, [n_links, 3]: index in the batch, in target, in source."""
     chosen = [links[row] for row in rows.tolist()]
     texts = np.repeat(np.arange(len(chosen)), [len(some) for some in chosen])
     return np.concatenate([texts[:, None], np.concatenate(chosen)], axis=1)
 
 
 def padded(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Ids, Ids]:
-    """The rows as one matrix filled up with `pad_id`, and their lengths."""
+    """The rows as one matrix padded with `pad_id`, and their lengths."""
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     matrix = np.full((len(rows), int(lengths.max(initial=0))), pad_id, dtype=np.int64)
     for i, row in enumerate(rows):
@@ -344,7 +346,7 @@ def padded(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Ids, Ids]:
 
 
 def part_of(ids: Ids, lengths: Ids, rows: Ids) -> tuple[Tensor, Tensor | None]:
-    """Some rows of padded ids, cut to the longest [B, T], and what is no padding: None, all of it."""
+    """Some rows of padded ids, cut to the longest [B, T], and the mask of real tokens: None, all."""
     longest = int(lengths[rows].max())
     valid = np.arange(longest) < lengths[rows, None]
     some = torch.from_numpy(np.ascontiguousarray(ids[rows, :longest]))
@@ -354,7 +356,7 @@ def part_of(ids: Ids, lengths: Ids, rows: Ids) -> tuple[Tensor, Tensor | None]:
 def repeated_words(
     vocabulary: VocabularyIds, length: int, rng: np.random.Generator, progress: float = 1.0
 ) -> tuple[Ids, Mask]:
-    """Random words in which some stretches are written twice; and which of them can be known.
+    """Random words with some repeated stretches; and which of them can be predicted.
 
     Between the stretches stand random words too, so that neither looking a fixed number of tokens back nor
     knowing which words have occurred tells the next one: only what followed the same word before does.
@@ -375,7 +377,7 @@ def repeated_words(
 
 
 def _pool(vocabulary: VocabularyIds, progress: float, rng: np.random.Generator) -> Ids:
-    """The words to draw from: a few until a fifth of the run, every token from the middle of it on."""
+    """The words to draw from: a few until a fifth of the run, every token from its middle on."""
     others = np.setdiff1d(vocabulary.ordinary, vocabulary.words)
     ranked = np.concatenate([vocabulary.words, others])
     growth = min(1.0, max(0.0, (progress - _POOL_GROWS[0]) / (_POOL_GROWS[1] - _POOL_GROWS[0])))
@@ -407,7 +409,7 @@ def masked_batch(whole: Ids, vocabulary: VocabularyIds, share: float, rng: np.ra
 def _same_in_words(
     draw: NDArray[np.float64], ids: Ids, continues: Mask, is_in_word: Mask
 ) -> NDArray[np.float64]:
-    """The draws, each word's that of its first piece; [B, T] as `ids`."""
+    """The draws, with each word sharing that of its first piece; [B, T] as `ids`."""
     goes_on = np.zeros(ids.shape, dtype=np.bool_)
     goes_on[:, 1:] = continues[ids[:, 1:]] & is_in_word[ids[:, :-1]]
     first = np.where(goes_on, 0, np.arange(ids.shape[1]))  # [B, T]
@@ -438,7 +440,7 @@ class PointedRows(PaddedRows):
         return self.ids, self.places
 
     def batch(self, rows: Ids) -> Batch:
-        """The texts of these rows with the places that are meant."""
+        """The texts of these rows with the positions pointed to."""
         ids, valid = part_of(self.ids, self.lengths, rows)
         may_be = np.flatnonzero(self.may_be[rows, : ids.shape[1]])
         return Batch(
@@ -451,7 +453,7 @@ class PointedRows(PaddedRows):
 
 
 def split_texts(texts: Sequence[T], recipe: Recipe) -> tuple[list[T], list[T]]:
-    """Texts to train on and held out ones: none is on both sides."""
+    """Training and held-out texts, without overlap."""
     training, held_out = split_pairs([(text.text, text) for text in texts], recipe.data.validation_share)
     return [text for _, text in training], [text for _, text in held_out]
 
@@ -459,13 +461,13 @@ def split_texts(texts: Sequence[T], recipe: Recipe) -> tuple[list[T], list[T]]:
 def pointed_batches(
     recipe: Recipe, tokenizer: Tokenizer, training: Sequence[PointedText], held_out: Sequence[PointedText]
 ) -> ExampleBatches[PointedRows]:
-    """Batches of texts with places; raises RecipeError where every answer was cut off."""
+    """Batches of texts with positions; raises RecipeError if every answer was cut off."""
     sides = (_pointed_rows(recipe, tokenizer, texts) for texts in (training, held_out))
     return ExampleBatches.of_recipe(recipe, *sides)
 
 
 def _pointed_rows(recipe: Recipe, tokenizer: Tokenizer, texts: Sequence[PointedText]) -> PointedRows:
-    """The texts as the model will read them when it is asked; one whose answer was cut off is left out."""
+    """The texts as the model will read them in use; one whose answer was cut off is omitted."""
     ids, may_be, places = [], [], []
     for text in texts:
         read = tokenizer.encode(text.text, add_begin=True, add_end=True, max_tokens=recipe.model.max_tokens)
@@ -490,7 +492,7 @@ def _pointed_rows(recipe: Recipe, tokenizer: Tokenizer, texts: Sequence[PointedT
 
 
 def _token_of(read: Tokens, stretch: tuple[int, int]) -> int | None:
-    """The first token that shares a letter with the stretch; None where that was cut off."""
+    """The first token that shares a letter with the stretch; None if that was cut off."""
     for i, token in enumerate(read.tokens):
         if may_be_meant(token) and token.start < stretch[1] and token.end > stretch[0]:
             return i
@@ -499,7 +501,7 @@ def _token_of(read: Tokens, stretch: tuple[int, int]) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureRows:
-    """Pictures [n, height, width, n_channels], uint8, and the number of the label of each, [n].
+    """Pictures [n, height, width, n_channels], uint8, and the index of each one's label, [n].
 
     All have as many tokens.
     """
@@ -533,13 +535,13 @@ class PictureRows:
 
 
 def pictures_of_task(examples: Sequence[Example], shape: tuple[int, int, int]) -> LabelledPictures:
-    """The pictures that the sources of a task name, all of one `shape` (height, width, channels)."""
+    """The pictures named by a task's sources, all of one `shape` (height, width, channels)."""
     pixels = np.stack([fitted_pixels(read_picture(example.source), *shape) for example in examples])
     return LabelledPictures(pixels=pixels, labels=tuple(example.label for example in examples))
 
 
 def read_and_split_pictures(recipe: Recipe) -> tuple[LabelledPictures, LabelledPictures]:
-    """The pictures of a recipe's file or folder, to train on and held out: none is on both sides."""
+    """The pictures of a recipe's file or folder, split into training and held-out ones without overlap."""
     found = read_labelled_pictures(Path(recipe.data.path))
     numbered = [(pixels.tobytes().hex(), i) for i, pixels in enumerate(found.pixels)]
     sides = split_pairs(numbered, recipe.data.validation_share, what="picture")
@@ -573,7 +575,7 @@ _NOT_SCORED = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaggedRows(PaddedRows):
-    """`labels` has the number of a label at each token that is scored, else −1: [n, T]."""
+    """`labels` has the index of a label at each scored token, else −1: [n, T]."""
 
     labels: Ids
 
@@ -608,7 +610,7 @@ def tagged_batches(
 def _rows(
     recipe: Recipe, tokenizer: Tokenizer, texts: Sequence[TaggedText], labels: Sequence[str]
 ) -> TaggedRows:
-    """The texts as the model will read them when it is asked."""
+    """The texts as the model will read them in use."""
     number = {label: i for i, label in enumerate(labels)}
     ids, told = [], []
     for text in texts:
@@ -628,7 +630,7 @@ _PAIRS_SEED = 20_181_012
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentencePairRows(PaddedRows):
-    """Pairs `<s>` A `</s>` B `</s>`: which of both each token is of, [n, T], and whether B follows A, [n]."""
+    """Pairs `<s>` A `</s>` B `</s>`: the segment of each token, [n, T], and whether B follows A, [n]."""
 
     segments: Ids
     is_next: Ids
@@ -638,7 +640,7 @@ class SentencePairRows(PaddedRows):
         return self.ids, self.is_next
 
     def batch(self, rows: Ids) -> Batch:
-        """The pairs of these rows, of which no token is hidden yet."""
+        """The pairs of these rows, with no token hidden yet."""
         ids, valid = part_of(self.ids, self.lengths, rows)
         nothing = torch.empty(0, dtype=torch.int64)
         return Batch(
@@ -653,7 +655,7 @@ class SentencePairRows(PaddedRows):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentencePairBatches:
-    """Pairs of sentences with other tokens hidden each time they are drawn (Devlin et al. 2018)."""
+    """Pairs of sentences with tokens hidden anew for each draw (Devlin et al. 2018)."""
 
     pairs: ExampleBatches[SentencePairRows]
     vocabulary: VocabularyIds
@@ -690,7 +692,7 @@ def sentence_pair_batches(
     training: Sequence[Example],
     held_out: Sequence[Example],
 ) -> SentencePairBatches:
-    """Batches of pairs of sentences, as the model will read them when it is asked."""
+    """Batches of pairs of sentences, as the model will read them in use."""
     sides = (_sentence_pair_rows(recipe, tokenizer, pairs) for pairs in (training, held_out))
     return SentencePairBatches(
         pairs=ExampleBatches.of_recipe(recipe, *sides),

@@ -1,5 +1,5 @@
-"""The beginning of a run: a new one, or the continuation of the one its folder holds. And the very batch
-that it begins with, in pieces: what is hidden, what is to be predicted.
+"""The beginning of a run: a new one, or the continuation of the one in its folder. Also the very first batch,
+in pieces: hidden tokens and targets.
 """
 
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ def begin(
     *,
     may_lengthen: bool = False,
 ) -> Begun:
-    """Begin or resume; an earlier run in the folder is only touched when it can be continued.
+    """Begin or resume; an earlier run in the folder is only changed if it can be continued.
 
     With `may_lengthen` the recipe may have more steps than it began with, whatever its schedule. Of several
     processes the first one decides which, and it alone writes.
@@ -130,7 +130,7 @@ def _begin_new(recipe: Recipe, folder: RunFolder, device: torch.device, ranks: R
 def _spread(
     module: OwnModule, recipe: Recipe, device: torch.device, ranks: Ranks
 ) -> tuple[OwnModule, SharedLoss]:
-    """The model whole, and its loss over the processes; one module where nothing has to be spread.
+    """The whole model, and its loss over the processes; the same module if nothing is distributed.
 
     Where it is spread, only the process that writes holds the whole one, on the CPU.
     """
@@ -147,7 +147,7 @@ def _is_sharded(recipe: Recipe, ranks: Ranks) -> bool:
 
 
 def _holds_whole(recipe: Recipe, ranks: Ranks) -> bool:
-    """Whether this process ever has all weights at once; others get their parts from the one that writes."""
+    """Whether this process ever has all weights at once; others get their parts from the writer."""
     return ranks.is_writer or not _is_sharded(recipe, ranks)
 
 
@@ -196,14 +196,14 @@ def _resume(
 
 
 def _read_point(recipe: Recipe, folder: RunFolder, device: torch.device, ranks: Ranks) -> ResumePoint:
-    """The point to go on from, which the writing process chooses for all of them."""
+    """The point to resume from, chosen by the writing process for all."""
     point = read_newest_point(folder) if ranks.is_writer else None
     step = int(ranks.totals([point.state.step if point else 0], device)[0])
     return point or read_point(folder, step, is_whole=_holds_whole(recipe, ranks))
 
 
 def _require_same_recipe(recipe: Recipe, path: Path, *, may_lengthen: bool) -> tuple[Recipe, str]:
-    """The recipe that the run began with, and what had to be left out of it, in words."""
+    """The recipe that the run began with, and a note on keys that had to be omitted."""
     try:
         text, note = mended_recipe(read_toml_text(path))
         earlier = parse_recipe(text)
@@ -226,7 +226,7 @@ def _require_same_recipe(recipe: Recipe, path: Path, *, may_lengthen: bool) -> t
 
 
 def with_sample_text(recipe: Recipe) -> Recipe | None:
-    """A recipe of running text that names no file, with the sample text in its place; None for any other."""
+    """A recipe of running text without a file, with the sample text instead; None for any other."""
     if recipe.data.kind != "text" or recipe.data.path:
         return None
     path = resources_folder() / "samples" / "tokenizing.txt"
@@ -282,7 +282,7 @@ def _told(recipe: Recipe, batch: Batch, tokenizer: Tokenizer, labels: Sequence[s
 
 
 def _reader(batch: Batch, i: int, tokenizer: Tokenizer) -> Tokenizer:
-    """The tokenizer with the words that only row `i` has."""
+    """The tokenizer with the words known only to row `i`."""
     return tokenizer.with_words(batch.words[i]) if batch.words else tokenizer
 
 
@@ -318,7 +318,7 @@ def _row(
 
 
 def _pieces(ids: Tensor, tokenizer: Tokenizer, grid: tuple[int, int]) -> list[tuple[int, str]]:
-    """Ids with their pieces; of patches [T, n_numbers] their places in the picture."""
+    """Ids with their pieces; for patches [T, n_numbers] their positions in the picture."""
     if ids.ndim == 2:
         return [(token.id, token.piece) for token in patch_tokens("", grid, len(ids)).tokens]
     return [(id, _piece(id, tokenizer)) for id in ids.tolist()]

@@ -85,7 +85,7 @@ from attnscope.training.text_batches import AfterPrefix, BehindMemory, TextOfRec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledRows(PaddedRows):
-    """Padded texts with their labels; `segments` where two texts of each are read as one."""
+    """Padded texts with their labels; `segments` if two texts of each are read as one."""
 
     labels: Ids
     segments: Ids | None = None
@@ -146,7 +146,7 @@ def labelled_batches(
     held_out: Sequence[LabelledText],
     labels: Sequence[str],
 ) -> ExampleBatches[LabelledRows]:
-    """Batches of labelled texts; raises RecipeError where the model reads another number of texts."""
+    """Batches of labelled texts; raises RecipeError if the model reads another number of texts."""
     _check_texts(recipe, training)
     sides = (_rows(recipe, tokenizer, texts, labels) for texts in (training, held_out))
     return ExampleBatches.of_recipe(recipe, *sides)
@@ -162,7 +162,7 @@ _ENDS = (".", "!", "?", "…")
 
 
 def bracket_ids(tokenizer: Tokenizer, brackets: str) -> tuple[int, ...]:
-    """The ids of tokens that are one of some brackets, blanks aside."""
+    """The ids of tokens that are brackets of some kind, ignoring spaces."""
     texts = {id: text.strip() for id, text in _read_as(tokenizer).items()}
     return tuple(id for id, text in texts.items() if len(text) == 1 and text in brackets)
 
@@ -201,7 +201,7 @@ def _rows(
 
 
 def _read(recipe: Recipe, tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """The texts as the model will read them when it is asked: cut so that the ends fit."""
+    """The texts as the model will read them in use: cut so that the end tokens fit."""
     ends = [tokenizer.end_id] if recipe.model.form == "encoder" else []
     most = recipe.model.max_tokens - 1 - len(ends)
     if most < 1:
@@ -234,7 +234,7 @@ _LEAST_WORDS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """Data ready to train on; `sha256` is of the tokens, so it notices any change that matters.
+    """Data ready for training; `sha256` is of the tokens, so it detects any relevant change.
 
     `characters_per_token` is that of held-out running text, NaN for pairs and tasks. `labels` are the names
     of the labels to be told, in the order of the model's outputs; `vectors` [vocab_size, n_numbers] are what
@@ -250,13 +250,13 @@ class Prepared:
     picture_px: tuple[int, int] = (0, 0)
 
     def give_vectors(self, module: OwnModule) -> None:
-        """Write the vectors into a model that reads them; others stay as they are."""
+        """Write the vectors into a model that reads them; no change for others."""
         if self.vectors is not None and not module.tokens.weight.is_meta:
             with torch.no_grad():
                 module.tokens.weight.copy_(torch.from_numpy(self.vectors))
 
     def fitted(self, model: ModelConfig) -> ModelConfig:
-        """The model section of a recipe with what only the data tell: pieces, labels, ends of sentences.
+        """A recipe's model section completed from the data: pieces, labels, ends of sentences.
 
         A model that could read two texts as one keeps no second segment where the data have one text each.
         """
@@ -294,7 +294,7 @@ class Prepared:
 
 
 def prepare(recipe: Recipe, tokenizer: Tokenizer | None = None) -> Prepared:
-    """Read what the recipe names; `tokenizer` is that of an earlier run, else one is trained."""
+    """Read the data that the recipe names; `tokenizer` is that of an earlier run, else one is trained."""
     prepared = _in_full(recipe, tokenizer)
     prepared.fitted(recipe.model).check()
     _check_scored(recipe, prepared.batches)
@@ -302,7 +302,7 @@ def prepare(recipe: Recipe, tokenizer: Tokenizer | None = None) -> Prepared:
 
 
 def _in_full(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
-    """The data with what stands in front of each text."""
+    """The data with the tokens in front of each text."""
     n_memory = recipe.model.memory_tokens
     if n_memory:
         room = replace(recipe.model, max_tokens=recipe.model.max_tokens - n_memory, memory_tokens=0)
@@ -320,7 +320,7 @@ def _in_full(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
 
 
 def _check_scored(recipe: Recipe, batches: BatchMaker) -> None:
-    """Raise RecipeError where so little is read of each text that nothing of it is predicted."""
+    """Raise RecipeError if texts are cut so short that nothing of them is predicted."""
     rng = np.random.default_rng(recipe.training.seed)
     if any(len(batches.draw(rng, 0.0).scored) for _ in range(_N_LOOKS)):
         return
@@ -386,7 +386,7 @@ def _prepare_text(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
 
 
 def _blocks(lines: Sequence[str]) -> Iterable[str]:
-    """The text in blocks of a few lines: as people will type it, and small enough for the tokenizer."""
+    """The text in blocks of a few lines: as users will type it, and small enough for the tokenizer."""
     for start in range(0, len(lines), _LINES_IN_BLOCK):
         yield "".join(f"{line}\n" for line in lines[start : start + _LINES_IN_BLOCK])
 
@@ -417,7 +417,7 @@ def _prepare_pairs(recipe: Recipe, tokenizer: Tokenizer | None) -> Prepared:
 
 
 def _with_rare_nouns(recipe: Recipe, training: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The pairs that data.exchanged_share adds; raises RecipeError where no noun could be exchanged."""
+    """The pairs added by data.exchanged_share; raises RecipeError if no noun could be exchanged."""
     share = recipe.data.exchanged_share
     if not round(share * len(training)):
         return []
@@ -432,7 +432,7 @@ def _with_rare_nouns(recipe: Recipe, training: Sequence[tuple[str, str]]) -> lis
 
 
 def held_out_pairs(recipe: Recipe) -> list[tuple[str, str]]:
-    """The pairs of the recipe's file that are kept from training; raises as reading them does."""
+    """The held-out pairs of the recipe's file; raises the errors of reading them."""
     return _split(recipe)[1]
 
 
@@ -548,7 +548,7 @@ def _prepare_pictures(
     held_out: LabelledPictures,
     labels: tuple[str, ...] = (),
 ) -> Prepared:
-    """Pictures need no tokenizer; one of the labels stands in its place where none is given."""
+    """Pictures need no tokenizer; one of the labels takes its place if none is given."""
     labels = labels or tuple(sorted({*training.labels, *held_out.labels}))
     if tokenizer is None:
         n_pieces = max(8, len(labels) + len(SPECIALS))
@@ -569,7 +569,7 @@ def _prepare_pictures(
 
 
 def _reading_vectors(prepared: Prepared, names: Sequence[str], vectors: NDArray[np.float64]) -> Prepared:
-    """The data where each token is a given vector; special tokens are zeros."""
+    """The data if each token is a given vector; special tokens are zeros."""
     table = np.zeros((prepared.tokenizer.vocab_size, vectors.shape[1]), dtype=np.float32)
     table[[ids[0] for ids in prepared.tokenizer.encode_lines(names)]] = vectors
     digest = hashlib.sha256(prepared.sha256.encode() + table.tobytes()).hexdigest()
@@ -577,7 +577,7 @@ def _reading_vectors(prepared: Prepared, names: Sequence[str], vectors: NDArray[
 
 
 def _check_reads(recipe: Recipe, words: Iterable[str], tokenizer: Tokenizer) -> None:
-    """Raise RecipeError when the tokenizer of an earlier model cannot read a task's words."""
+    """Raise RecipeError if the tokenizer of an earlier model cannot read a task's words."""
     unknown = tokenizer.unknown_id if tokenizer.has("unknown") else -1
     strange = [word for word in words if unknown in tokenizer.encode_ids(word)]
     if strange:
@@ -599,8 +599,8 @@ def _row_examples(recipe: Recipe, tokenizer: Tokenizer, examples: Sequence[Examp
 
 
 def _given(tokenizer: Tokenizer, examples: Sequence[Example]) -> list[int]:
-    """The tokens of each example that nobody can know: its words, or their pieces where a model to start from
-    splits words.
+    """The unpredictable tokens of each example: its words, or their pieces if an initial model splits
+    words.
     """
     if tokenizer.kind == TOKENIZER_KIND:
         return [example.n_given for example in examples]
@@ -636,7 +636,7 @@ def _pair_examples(recipe: Recipe, tokenizer: Tokenizer, pairs: Sequence[tuple[s
 
 
 def _with_words(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], examples: Examples) -> Examples:
-    """The examples in which unknown words of a source have ids of their own, in its target too.
+    """The examples with extra ids for unknown words of a source, in its target too.
 
     Written into the arrays of the examples; a text has as many tokens as before.
     """
@@ -654,7 +654,7 @@ def _with_words(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]], examples
 
 
 def _links(examples: Examples) -> list[Ids]:
-    """Rows of the decoder and tokens of the source that translate each other: a row tells the next token."""
+    """Corresponding rows of the decoder and tokens of the source: a row predicts the next token."""
     if examples.sources is None or examples.source_lengths is None:
         raise ValueError("only pairs can be aligned")
     sources = zip(examples.sources, (examples.source_lengths - 1).tolist(), strict=True)  # without </s>
@@ -663,7 +663,7 @@ def _links(examples: Examples) -> list[Ids]:
 
 
 def _told(recipe: Recipe, tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[Ids, Ids]:
-    """`<s>` text `</s>` of each text; the last token is only told, never read, so one more fits."""
+    """`<s>` text `</s>` of each text; the last token is only predicted, never read, so one more fits."""
     most = recipe.model.max_tokens - 1
     rows = [[tokenizer.begin_id, *ids[:most], tokenizer.end_id] for ids in tokenizer.encode_lines(texts)]
     return padded(rows, tokenizer.pad_id)
@@ -675,7 +675,7 @@ def _from_examples(recipe: Recipe, tokenizer: Tokenizer, training: Examples, hel
 
 
 def vocabulary_of(tokenizer: Tokenizer, objective: ObjectivePart) -> VocabularyIds:
-    """The ids that batches need; −1 for a mask token that there is none of, unless tokens are hidden."""
+    """The ids that batches need; −1 for a missing mask token, unless tokens are hidden."""
     tokens = [tokenizer.token(id) for id in range(tokenizer.vocab_size)]
     ordinary = [token.id for token in tokens if not token.is_special]
     has_mask = OBJECTIVES[objective.kind].hides_tokens or tokenizer.has("mask")

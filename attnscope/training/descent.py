@@ -1,4 +1,4 @@
-"""The gradients of a batch's loss, by the threads that make them quickest.
+"""The gradients of a batch's loss, by the number of threads that computes them fastest.
 
 How a run on a CPU computes: with how many threads, tried on its own batches, and in which precision.
 
@@ -56,7 +56,7 @@ _BFLOAT16_GAIN = 0.8
 
 
 class Way(NamedTuple):
-    """So many threads: in each product, or each with rows of the batch of its own."""
+    """A number of threads: in each product, or each with its own rows of the batch."""
 
     n: int = 1
     is_by_rows: bool = False
@@ -67,7 +67,7 @@ class Way(NamedTuple):
 
 
 def ways_up_to(most: int, n_rows: int = 0) -> list[Way]:
-    """One thread; then half of `most` and all of them, by rows where there are as many, and in products."""
+    """One thread; then half of `most` and all of them, by rows if there are as many, and in products."""
     several = sorted({max(1, most // 2), most} - {1})
     by_rows = [Way(n, True) for n in several if n <= n_rows]
     return [Way(), *by_rows, *(Way(n) for n in several)]
@@ -90,12 +90,12 @@ def kept_ways(folder: Path) -> dict[int, Way]:
 
 
 def way_at(ways: Mapping[int, Way], step: int) -> Way | None:
-    """The way of a step, counted from 1, that was or is to be made; None where none is kept for it."""
+    """The method of a step, counted from 1, past or future; None if none is stored."""
     return ways[max(begun)] if (begun := [first for first in ways if first <= step]) else None
 
 
 def keep_ways(folder: Path, ways: Mapping[int, Way]) -> None:
-    """Note them for those who go on with the run."""
+    """Store them for a resume."""
     lines = [
         f"{way.n}{_BY_ROWS * way.is_by_rows}{f'{_FROM_STEP}{first}' * (first > 1)}\n"
         for first, way in sorted(ways.items())
@@ -122,20 +122,18 @@ def settled_precision(folder: Path, device: torch.device, *, is_older: bool, is_
 
 
 def keep_precision(folder: Path, precision: str) -> None:
-    """Note what `auto` was for those who go on with the run."""
+    """Store the choice of `auto` for a resume."""
     replace_file(folder / PRECISION_NAME, f"{precision}\n".encode())
 
 
 def autocast_of(precision: str, device: torch.device) -> Callable[[], AbstractContextManager[object]]:
-    """The context of a forward pass: bfloat16 products where asked for, and by `auto` where quick."""
+    """The context of a forward pass: bfloat16 products if requested, and with `auto` if fast."""
     wants = precision == "bfloat16" or (precision == "auto" and has_quick_bfloat16(device))
     return partial(torch.autocast, device.type, dtype=torch.bfloat16) if wants else nullcontext
 
 
 def has_quick_bfloat16(device: torch.device) -> bool:
-    """Whether the device multiplies bfloat16 numbers in hardware, and so gains. Weights and sums stay in
-    float32.
-    """
+    """Whether the device has fast bfloat16 products in hardware. Weights and sums stay in float32."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
@@ -146,17 +144,17 @@ def has_quick_bfloat16(device: torch.device) -> bool:
 
 
 def has_bfloat16_instructions() -> bool:
-    """Whether this CPU multiplies bfloat16 numbers by itself: what `auto` asked for up to version 0.7."""
+    """Whether this CPU has bfloat16 instructions: the criterion of `auto` up to version 0.7."""
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
 def has_bfloat16_products() -> bool:
-    """Whether torch makes code of its own for bfloat16 products on this CPU, quick or not (x86: AVX-512)."""
+    """Whether torch has bfloat16 kernels for this CPU, fast or not (x86: AVX-512)."""
     return bool(torch._C._has_mkldnn and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def is_product_quicker(bfloat16_s: float, float32_s: float) -> bool:
-    """Whether bfloat16 pays on a CPU: the instructions alone do not say so.
+    """Whether bfloat16 is faster on a CPU: the instructions alone do not say so.
 
     A Xeon with avx512_bf16 and no AMX takes 1.9 times as long for a product in bfloat16 (torch 2.13),
     and 1.4 to 1.6 times as long for a step of training.
@@ -166,7 +164,7 @@ def is_product_quicker(bfloat16_s: float, float32_s: float) -> bool:
 
 @lru_cache(maxsize=2)
 def _product_s(kind: torch.dtype) -> float:
-    """Seconds of a product as a small model has them, the best of some; takes about 10 ms, once."""
+    """Seconds for a product of a small model's size, the best of some; takes about 10 ms, once."""
     x, weight = torch.full((768, 256), 0.5, dtype=kind), torch.full((512, 256), 0.5, dtype=kind)
     took = []
     with torch.inference_mode():
@@ -184,7 +182,7 @@ def quickest_way(
     n_rounds: int = N_ROUNDS,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Way:
-    """The way that does the work quickest, tried in turns for a few seconds; the first unless one clearly is.
+    """The fastest method, alternating for a few seconds; the first unless another is clearly faster.
 
     Ways are compared round by round, so that a bad moment of the machine slows them alike. The number that
     torch computes with is as before.
@@ -232,7 +230,7 @@ class Lookout:
         self._quickest, self._n_steps = math.inf, 0
 
     def tried(self, *, has_changed: bool) -> None:
-        """The ways were tried; whether another one is taken now."""
+        """Note that the methods were tried; returns whether another one is taken now."""
         self._n_changes += has_changed
         self._begin()
 
@@ -253,7 +251,7 @@ _Part = tuple[Tensor, Sequence[Tensor | None]]
 
 
 def can_divide(recipe: Recipe, device: torch.device, ranks: Ranks) -> bool:
-    """Whether rows of a recipe's batches may be worked out side by side on a CPU, and that can be quicker.
+    """Whether rows of a recipe's batches can be computed in parallel on a CPU, possibly faster.
 
     Cells that read token by token hardly leave Python, which one thread at a time may run; a drawn gate
     belongs to all rows, and so do a norm over a batch and the balance of experts; and what is computed again
@@ -276,7 +274,7 @@ def shape_of_batch(batch: Batch, *, has_bfloat16: bool) -> BatchShape:
 
 
 class RowWorkers:
-    """Threads that begin when they are first needed; `close` ends them."""
+    """Threads that start on first use; `close` ends them."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(
@@ -291,7 +289,7 @@ class RowWorkers:
         parameters: Sequence[Tensor],
         n_turns: int = 1,
     ) -> Tensor:
-        """Add the gradients of a batch's loss, which is a sum over its rows; gives that loss.
+        """Add the gradients of a batch's loss, which is a sum over its rows; returns that loss.
 
         The batch has at least `n` rows. The caller's thread works out the first part.
         """
@@ -356,7 +354,7 @@ def _added(own: Tensor | None, more: Tensor | None) -> Tensor | None:
 
 
 class Descent:
-    """Adds up gradients in `way`, which may change between two batches."""
+    """Accumulates gradients by a method, `way`, that may change between two batches."""
 
     def __init__(
         self,
@@ -379,7 +377,7 @@ class Descent:
         return self._training.batch_size if self._can_divide else 0
 
     def add(self, batch: Batch, n_scored: int, *, is_last: bool) -> Tensor:
-        """Add the gradients of a batch's loss over `n_scored`; gives that loss."""
+        """Add the gradients of a batch's loss over `n_scored`; returns that loss."""
 
         def loss_of(rows: Batch) -> Tensor:
             with self._autocast():
@@ -407,7 +405,7 @@ _WORDS = ("can't allocate memory", "not enough memory", "MPS backend out of memo
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out, on a GPU or beside it."""
+    """Whether an error means that memory ran out, on a GPU or elsewhere."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and any(words in str(error) for words in _WORDS)
@@ -435,7 +433,7 @@ class Threads:
         return way.in_products <= self._most and not (way.is_by_rows and way.n > self._descent.n_rows)
 
     def choose(self, step: int) -> Way:
-        """The way to go on in after so many steps: as kept, else the quickest. It is taken."""
+        """Choose and take the method after so many steps: the stored one, else the fastest."""
         way = way_at(self._kept, step + 1)
         if way is None:
             way = self._to_try[0] if len(self._to_try) == 1 else self._quickest(self._to_try, N_ROUNDS)
@@ -447,7 +445,7 @@ class Threads:
         return way
 
     def after(self, step: int, token_s: float) -> None:
-        """After a step that took so many seconds for each token: take another way where that was slow."""
+        """After a step that took so many seconds for each token: change the method if that was slow."""
         if step < max(self._kept, default=0):  # resumed before a change: as it went the first time
             self._take(self._kept.get(step + 1, self._descent.way))
         elif len(self._to_try) > 1 and self._lookout.is_due(token_s):
@@ -462,7 +460,7 @@ class Threads:
             self._lookout.tried(has_changed=way != now)
 
     def _quickest(self, ways: Sequence[Way], n_rounds: int) -> Way | None:
-        """The quickest of the ways for steps as they are now; None where memory is too short to try them."""
+        """The fastest method for steps as they are now; None if memory is too short to try them."""
         try:
             with torch.random.fork_rng(devices=()), running_kept(self._descent.module):
                 return quickest_way(self._trial(), ways, n_rounds=n_rounds)
@@ -475,7 +473,7 @@ class Threads:
                 parameter.grad = None
 
     def _keep(self, way: Way, step: int) -> None:
-        """Note that the steps after this one are made in this way."""
+        """Store that the steps after this one use this method."""
         kept = {first: earlier for first, earlier in self._kept.items() if first <= step}
         kept[step + 1 if kept else 1] = way
         keep_ways(self._folder, kept)

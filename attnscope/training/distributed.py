@@ -39,11 +39,11 @@ class Ranks:
 
     @property
     def is_writer(self) -> bool:
-        """Whether this process writes the run folder and talks to the person."""
+        """Whether this process writes the run folder and reports to the user."""
         return self.index == 0
 
     def share(self, batch: Batch) -> Batch:
-        """This process's rows of a global batch that has at least one for each."""
+        """This process's rows of a global batch with at least one for each."""
         if self.n == 1:
             return batch
         n_rows = len(batch.ids)
@@ -65,11 +65,11 @@ class Ranks:
         return tuple(sums.tolist())
 
     def any(self, is_so: bool, device: torch.device) -> bool:
-        """Whether it is so in any process; all of them get the same answer."""
+        """Whether it is true in any process; all of them get the same answer."""
         return is_so if self.n == 1 else self.totals([float(is_so)], device)[0] > 0
 
     def check_batch(self, batch_size: int, key: str = "training.batch_size") -> None:
-        """Raise RecipeError when there is not one row of each batch for every process."""
+        """Raise RecipeError unless each batch has a row for every process."""
         if batch_size < self.n:
             raise RecipeError(
                 f"{key} is {batch_size} for {self.n} processes.",
@@ -122,7 +122,7 @@ def _attempt_of(variables: Mapping[str, str]) -> int:
 
 @contextmanager
 def joined(ranks: Ranks, device: torch.device) -> Iterator[torch.device]:
-    """Meet the other processes and part from them again; gives the device of this one.
+    """Join the other processes in the block; yields the device of this one.
 
     On a Mac that is the processor: processes cannot share what is on its graphics device.
     """
@@ -156,7 +156,7 @@ def joined(ranks: Ranks, device: torch.device) -> Iterator[torch.device]:
 
 
 def _meet(ranks: Ranks, device: torch.device) -> None:
-    """Find the other processes, at a place that those of an earlier attempt have not written their names to.
+    """Find the other processes, at an address unused by an earlier attempt.
 
     torchrun keeps one store for all attempts unless it is given --standalone or a rendezvous, and a process
     that reads there where a dead one listened waits for it (torch 2.13).
@@ -237,7 +237,7 @@ class SharedLoss:
             return cast("Tensor", averaged(batch, smoothing)) * self._ranks.n
 
     def told(self, batch: Batch, device: torch.device) -> Told:
-        """Summed losses and right guesses over a global batch of held-out data, the same for all."""
+        """Summed losses and right predictions over a global batch of held-out data, the same for all."""
         ranks, has_enough = self._ranks, len(batch.ids) >= self._ranks.n
         told = Told(0.0, 0.0, 0.0, 0.0)
         if has_enough or ranks.is_writer or self.is_sharded:
@@ -260,7 +260,7 @@ class SharedLoss:
 
     @torch.no_grad()
     def gather_into(self, whole: OwnModule) -> None:
-        """Put the weights of all processes together in the writer's module; every process has to call it."""
+        """Gather the weights of all processes in the writer's module; every process has to call it."""
         values = whole.state_dict() if self.is_sharded and self._ranks.is_writer else {}
         for name, parameter in self.module.state_dict().items() if self.is_sharded else ():
             value = whole_of(parameter)
@@ -269,14 +269,14 @@ class SharedLoss:
 
 
 def _averaging(loss: "_Loss", batch: Batch) -> nn.parallel.DistributedDataParallel:
-    """The loss with the gradients of all processes; whether it leaves parameters out a batch tells."""
+    """The loss with averaged gradients of all processes; a batch shows whether it omits parameters."""
     return nn.parallel.DistributedDataParallel(
         loss, find_unused_parameters=_leaves_some_out(loss, batch), gradient_as_bucket_view=True
     )
 
 
 def whole_of(value: Tensor) -> Tensor:
-    """A tensor whose parts may lie in several processes; every process has to call it."""
+    """A whole tensor, whose parts may be in several processes; every process has to call it."""
     value = value.detach()
     gather = getattr(value, "full_tensor", None)
     whole: Tensor = value if gather is None else gather()
@@ -284,7 +284,7 @@ def whole_of(value: Tensor) -> Tensor:
 
 
 def part_like(parameter: Tensor, whole: Tensor) -> Tensor:
-    """This process's part of the writer's whole tensor, spread as the parameter is.
+    """This process's part of the writer's whole tensor, sharded like the parameter.
 
     Of the other processes' tensors only the shape counts; every process has to call it.
     """
@@ -297,21 +297,21 @@ def part_like(parameter: Tensor, whole: Tensor) -> Tensor:
 
 
 class _Loss(nn.Module):
-    """The loss of a batch as a module, which is what torch's wrappers take."""
+    """The loss of a batch as a module, as torch's wrappers require."""
 
     def __init__(self, module: OwnModule) -> None:
         super().__init__()
         self.module = module
 
     def forward(self, batch: Batch, smoothing: float | None) -> Any:
-        """The summed loss in nats; without a smoothing, as a number and with the right guesses."""
+        """The summed loss in nats; without smoothing, as a number and with the right predictions."""
         if smoothing is None:
             return loss_and_hits(self.module, batch)
         return loss_sum(self.module, batch, smoothing)
 
 
 def _shard(loss: _Loss, n: int, device: torch.device) -> None:
-    """Spread every weight over the processes: each layer is put together when it is used, and the rest."""
+    """Shard every weight over the processes: each layer is gathered when used, and so is the rest."""
     from torch.distributed.device_mesh import init_device_mesh  # half a second that others need not wait
     from torch.distributed.fsdp import fully_shard
 
@@ -324,7 +324,7 @@ def _shard(loss: _Loss, n: int, device: torch.device) -> None:
 
 
 def _leaves_some_out(loss: _Loss, batch: Batch) -> bool:
-    """Whether a weight in training gets no gradient; leaves weights, gradients and dice as they were."""
+    """Whether a weight in training gets no gradient; restores weights, gradients and random states."""
     devices = [batch.ids.device] if batch.ids.device.type == "cuda" else []
     with torch.random.fork_rng(devices):
         torch.autograd.backward(loss(batch, 0.0))

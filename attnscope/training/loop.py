@@ -47,7 +47,7 @@ _LONG_RUN = 2000
 
 
 def wants_compiling(recipe: Recipe, device: torch.device) -> bool:
-    """Whether the recipe asks for it, or `auto` finds that it should pay."""
+    """Whether the recipe asks for it, or `auto` expects a gain."""
     if recipe.training.compile != "auto":
         return recipe.training.compile == "on"
     is_long = recipe.training.n_steps >= _LONG_RUN
@@ -62,7 +62,7 @@ def compile_loss(
     *,
     n_processes: int = 1,
 ) -> str:
-    """Let `loss_of` compute with a compiled loss from now on, tried on a batch; a note how that went.
+    """Compile the loss of `loss_of`, tried on a batch; returns a note on the result.
 
     Where it cannot be done the loss stays as it was. Weights and optimiser are not touched.
     """
@@ -94,7 +94,7 @@ def compile_loss(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Outcome:
-    """One attempted step; `is_good` is False when the loss or the gradient is no number."""
+    """One attempted step; `is_good` is False if the loss or the gradient is not a number."""
 
     loss: float
     gradient_norm: float
@@ -103,8 +103,8 @@ class _Outcome:
 
 
 class TrainingRun:
-    """One run of a recipe in a run folder; resumes when the folder holds a run, and with `may_lengthen` goes
-    on beyond the length it had.
+    """One run of a recipe in a run folder; resumes a run in the folder, and with `may_lengthen` continues
+    beyond its former length.
 
     Reading data and building the model happen here; the steps happen in `events`. With a `wait` for some
     seconds the end waits for a disk that takes the model nowhere. Raises RecipeError,
@@ -166,11 +166,13 @@ class TrainingRun:
 
     @property
     def is_saved(self) -> bool:
-        """Whether every step that was made is in the run folder."""
+        """Whether every completed step is in the run folder."""
         return self._saver.last_saved == self.step
 
     def _settled_precision(self) -> str:
-        """The recipe's precision; of `auto` on a CPU what the run began with, else what is quick here."""
+        """The recipe's precision; for `auto` on a CPU the one at the start of the run, else the fast one
+        here.
+        """
         precision, folder = self.recipe.training.precision, self._begun.folder.folder
         if precision != "auto" or self.device.type != "cpu":
             return precision
@@ -181,7 +183,7 @@ class TrainingRun:
         return settled
 
     def choose_threads(self) -> Way:
-        """Compute with the threads that make the steps of this run quickest, and give them.
+        """Use the threads that make the steps of this run fastest, and return them.
 
         They are tried before the first step, for a few seconds, and again when steps have become slow. That
         leaves no trace but lines in the run folder, which a resumed run follows. After `events` torch has all
@@ -195,7 +197,7 @@ class TrainingRun:
         return self._threads.choose(self.step)
 
     def request_stop(self) -> None:
-        """End after the step in progress: save, then `Finished`."""
+        """Stop after the current step: save, then `Finished`."""
         self._is_stop_wanted = True
 
     def events(self) -> Iterator[TrainingEvent]:
@@ -276,7 +278,7 @@ class TrainingRun:
         yield self._finished()
 
     def _sizes(self) -> dict[str, int]:
-        """The texts of the step that was made and the most tokens of one, where a warm-up has them grow."""
+        """Number of texts in the last step and the maximum length of one, if a warm-up increases them."""
         schedule, found = self.recipe.schedule, {}
         if schedule.batch_warmup_steps:
             found["n_texts"] = texts_at(self.step, self.recipe) * self.recipe.training.accumulate
@@ -285,7 +287,7 @@ class TrainingRun:
         return found
 
     def _save_somewhere(self) -> Iterator[TrainingEvent]:
-        """Hand over what the run folder did not take; where nothing takes it, try again and again."""
+        """Save elsewhere if the run folder failed; if everything fails, keep trying."""
         while not self.is_saved and not self._handed_over:
             self._handed_over = save_elsewhere(self.model, self._begun.folder.folder, self.step)
             if self._handed_over or self._wait is None or self._is_stop_wanted or self._ranks.n > 1:
@@ -294,11 +296,11 @@ class TrainingRun:
             yield from self._saver.save(self.step, is_last=True)
 
     def _agreed(self, is_so: bool) -> bool:
-        """Whether it is so for any of the processes that train together."""
+        """Whether it is true for any of the processes training together."""
         return self._ranks.any(is_so, self.device)
 
     def _attempt(self, rate: float) -> _Outcome:
-        """One optimiser step, not taken when the loss or the gradient is no number."""
+        """One optimiser step, skipped if the loss or the gradient is not a number."""
         recipe, optimizer = self.recipe, self._begun.optimizer
         rng = np.random.default_rng((recipe.training.seed, self.step + 1))
         if recipe.model.dropout or recipe.model.weight_dropout:
@@ -335,7 +337,7 @@ class TrainingRun:
             yield replace(found, spans=self._begun.techniques.spans)
 
     def _trial(self) -> Callable[[Way], None]:
-        """A step's loss and gradients for one batch, without the step, in the way that is asked for."""
+        """A step's loss and gradients for one batch, without the step, by the requested method."""
         rng = np.random.default_rng((self.recipe.training.seed, self.step + 1))
         batches = self._begun.techniques.for_training([self._begun.data.batches.draw(rng, 0.0)], rng)
         self._begun.loss.module.train()
@@ -348,7 +350,7 @@ class TrainingRun:
         return descend
 
     def _compile(self) -> str:
-        """Compile the loss where the recipe wants it; a note how that went."""
+        """Compile the loss if the recipe asks for it; returns a note on the result."""
         recipe, device, begun = self.recipe, self.device, self._begun
         if self.step >= recipe.training.n_steps or not wants_compiling(recipe, device):
             return ""
@@ -412,7 +414,7 @@ class TrainingRun:
 
 
 def free_memory(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
-    """Let go of what the failed step held: gradients, and what the device's allocator keeps."""
+    """Release the memory of a failed step: gradients, and the device's allocator cache."""
     optimizer.zero_grad(set_to_none=True)
     collect_all()
     if device.type == "cuda":
@@ -445,7 +447,9 @@ def _out_of_memory_note(recipe: Recipe, step: int, kept: int | None, device: tor
 def evaluate(
     loss_of: SharedLoss, batches: Iterable[Batch], device: torch.device, step: int
 ) -> Evaluated | None:
-    """Losses over held-out batches; None where nothing in them is scored. The module then trains again."""
+    """Losses over held-out batches; None if nothing in them is scored. The module then returns to
+    training.
+    """
     told, n_scored, n_pairs = [0.0] * 4, 0, 0
     loss_of.module.eval()
     with torch.inference_mode():

@@ -25,7 +25,7 @@ from attnscope.records.sites import SiteKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One batch, ready for the device; `valid` marks what is no padding, None when there is none.
+    """One batch, ready for the device; `valid` marks real tokens, None if there is no padding.
 
     `target_ids` are the decoder's inputs of a translation. Padding after the last target token needs no
     mask: causal attention never looks at it and it is not scored. For labels `target_ids` are a second
@@ -58,13 +58,13 @@ class Batch:
 
     @property
     def n_tokens(self) -> int:
-        """Tokens that are read, padding included (for speed)."""
+        """Tokens read, including padding (for speed)."""
         return self.ids.shape[0] * self.ids.shape[1] + (
             self.target_ids.numel() if self.target_ids is not None else 0
         )
 
     def to(self, device: torch.device) -> "Batch":
-        """The batch on `device`, in one copy; `valid_on_cpu` stays, where cells want it.
+        """The batch on `device`, in one copy; `valid_on_cpu` stays if cells need it.
 
         To a CUDA device it goes from page-locked memory while the program goes on. Elsewhere the copy is
         waited for: on MPS it may read memory that was given back meanwhile, and numbers are silently wrong
@@ -80,14 +80,14 @@ _TENSORS = ("ids", "scored", "labels", "valid", "target_ids", "target_valid", "s
 
 
 def pack(batch: Batch, *, is_pinned: bool = False) -> Tensor:
-    """All numbers of a batch on the CPU behind each other, int64 [n]; truths are 0 and 1."""
+    """All numbers of a batch on the CPU concatenated, int64 [n]; booleans are 0 and 1."""
     parts = [part.flatten().to(torch.int64) for _, part in _parts(batch)]
     n = sum(len(part) for part in parts)
     return torch.cat(parts, out=torch.empty(n, dtype=torch.int64, pin_memory=is_pinned))
 
 
 def unpack(batch: Batch, flat: Tensor) -> Batch:
-    """The batch whose numbers `flat` holds as `pack` gave them: views of it, but for the truths."""
+    """The inverse of `pack`: views of `flat`, except for booleans."""
     parts = _parts(batch)
     pieces = torch.split(flat, [part.numel() for _, part in parts])
     found: dict[str, Any] = {
@@ -102,7 +102,7 @@ def _parts(batch: Batch) -> list[tuple[str, Tensor]]:
 
 
 def hidden_of(module: OwnModule, batch: Batch, probe: Probe | None = None) -> Tensor:
-    """The last stream of the stack that predicts, [B, T, d_model]; for labels of texts [B, d_model].
+    """The last stream of the predicting stack, [B, T, d_model]; for labels of texts [B, d_model].
 
     Without a probe the batch's gates act, if it has any.
     """
@@ -127,7 +127,7 @@ def scored_logits(module: OwnModule, batch: Batch) -> Tensor:
 
 
 def _scored_rows(module: OwnModule, batch: Batch, hidden: Tensor) -> Tensor:
-    """The stream where a token is to be told, [n_scored, d_model]."""
+    """The stream at the predicted tokens, [n_scored, d_model]."""
     if module.config.labels_texts:
         return hidden
     hidden = hidden.flatten(0, 1)  # [B·T, d_model]
@@ -174,7 +174,7 @@ def _span_cost(module: OwnModule, n_scored: int) -> Tensor | float:
 
 
 class Told(NamedTuple):
-    """Sums over a batch: loss in nats and right guesses, of the scored tokens and of the pairs."""
+    """Sums over a batch: loss in nats and right predictions, of the scored tokens and of the pairs."""
 
     loss: float
     n_hits: float
@@ -183,7 +183,7 @@ class Told(NamedTuple):
 
 
 def loss_and_hits(module: OwnModule, batch: Batch) -> Told:
-    """Summed cross-entropy in nats and how often the most probable answer is right."""
+    """Summed cross-entropy in nats and number of right predictions."""
     hidden = hidden_of(module, batch)
     rows = _scored_rows(module, batch, hidden)
     if batch.n_places:
@@ -204,7 +204,7 @@ def loss_and_hits(module: OwnModule, batch: Batch) -> Told:
 
 
 def _place_logits(module: OwnModule, batch: Batch, rows: Tensor) -> Tensor:
-    """Logits of each token of each text for each place, [B · n_places, T]; −∞ where it cannot be."""
+    """Logits of each token of each text for each place, [B · n_places, T]; −∞ where impossible."""
     n_rows, n_tokens = batch.ids.shape
     told = module.logits(rows).float()  # [n_scored, n_places]
     whole = told.new_full((n_rows * n_tokens, batch.n_places), -torch.inf)

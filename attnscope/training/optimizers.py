@@ -50,7 +50,7 @@ def texts_at(step: int, recipe: Recipe) -> int:
 
 
 def tokens_at(step: int, recipe: Recipe) -> int:
-    """The most tokens of a text at step `step`, under the length warm-up (Li et al. 2022)."""
+    """The maximum length of a text at step `step`, under the length warm-up (Li et al. 2022)."""
     schedule, most = recipe.schedule, recipe.model.max_tokens
     n_warmup = schedule.length_warmup_steps
     step = 1 if schedule.length_rise == "jump" and step <= n_warmup else step
@@ -75,19 +75,19 @@ def growing_steps(recipe: Recipe) -> int:
 
 
 def drawn_texts(recipe: Recipe) -> tuple[tuple[int, int], ...]:
-    """Steps of a run with the texts of their batches; none without a batch-size warm-up."""
+    """Steps of a run with the number of texts in their batches; none without a batch-size warm-up."""
     return _drawn(recipe, recipe.schedule.batch_warmup_steps, texts_at)
 
 
 def drawn_tokens(recipe: Recipe) -> tuple[tuple[int, int], ...]:
-    """Steps of a run with the most tokens of their texts; none without a length warm-up."""
+    """Steps of a run with the maximum length of their texts; none without a length warm-up."""
     return _drawn(recipe, recipe.schedule.length_warmup_steps, tokens_at)
 
 
 def _drawn(
     recipe: Recipe, n_warmup: int, value_at: Callable[[int, Recipe], int]
 ) -> tuple[tuple[int, int], ...]:
-    """Steps in equal distances over what grows, the first with the last value, and the last."""
+    """Evenly spaced steps while the value grows, the first with the last value, and the last."""
     if not n_warmup:
         return ()
     n_steps = recipe.training.n_steps
@@ -99,7 +99,7 @@ def _drawn(
 
 
 def drawn_rates(recipe: Recipe) -> tuple[tuple[int, float], ...]:
-    """Steps of a run with their learning rates: `_N_POINTS` in equal steps, more where it bends and falls."""
+    """Steps of a run with their learning rates: `_N_POINTS` evenly spaced, more where it bends and falls."""
     n_steps, schedule = recipe.training.n_steps, recipe.schedule
     bends = (
         schedule.warmup_steps,
@@ -114,12 +114,12 @@ def drawn_rates(recipe: Recipe) -> tuple[tuple[int, float], ...]:
 
 
 def follows_length(recipe: Recipe) -> bool:
-    """Whether what a step does depends on how long the whole run is."""
+    """Whether a step depends on the length of the whole run."""
     return falls_to_the_end(recipe.schedule) or bool(recipe.data.repeated_share)
 
 
 def falls_to_the_end(schedule: SchedulePart) -> bool:
-    """Whether the rate at a step depends on how long the whole run is."""
+    """Whether the rate at a step depends on the length of the whole run."""
     return schedule.kind not in ("noam", "constant")
 
 
@@ -134,7 +134,7 @@ def noam(step: int, *, d_model: int, warmup_steps: int) -> float:
 
 
 def share_at(step: int, schedule: SchedulePart, *, n_steps: int) -> float:
-    """The share of the full rate at `step`: a straight rise to 1 over the warm-up, then the fall."""
+    """The share of the full rate at `step`: a linear rise to 1 over the warm-up, then the decay."""
     if step <= schedule.warmup_steps:
         return step / schedule.warmup_steps
     done = (step - schedule.warmup_steps) / max(1, n_steps - schedule.warmup_steps)
@@ -180,7 +180,7 @@ def build_optimizer(
 
 
 class _Joined(torch.optim.Optimizer):
-    """Several optimisers that take their steps together, with one state and all their groups."""
+    """Several optimisers that step together, with one state and all their groups."""
 
     def __init__(
         self, parts: list[torch.optim.Optimizer], groups: list[dict[str, Any]], *, is_fused: bool
@@ -192,13 +192,13 @@ class _Joined(torch.optim.Optimizer):
             part.state = self.state
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """One step of all; a closure is not called."""
+        """Step all of them; a closure is not called."""
         for part in self._parts:
             part.step()
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Use `rate` from the next step on, or the share of it that a group learns with."""
+    """Use `rate` from the next step on, or a group's share of it."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group.get("rate_share", 1.0)
 
@@ -216,7 +216,7 @@ def tensors_of(optimizer: torch.optim.Optimizer, module: nn.Module) -> dict[str,
 def restore_tensors(
     optimizer: torch.optim.Optimizer, module: nn.Module, tensors: Mapping[str, Tensor]
 ) -> None:
-    """Put back what `tensors_of` gave; raises LoadError when it belongs to another model."""
+    """Restore the output of `tensors_of`; raises LoadError if it belongs to another model."""
     parameters = dict(module.named_parameters())
     _check_names(parameters, (name.rpartition("/")[0] for name in tensors))
     for name, tensor in tensors.items():
@@ -247,7 +247,7 @@ def _foreign(found: str, expected: str) -> LoadError:
 
 
 def rate_share(name: str, config: ModelConfig, decay: float) -> float:
-    """The share of the rate that a parameter of this name learns with.
+    """The share of the rate for a parameter of this name.
 
     A token embedding that two stacks share lies below the deeper one.
     """
@@ -265,7 +265,7 @@ def rate_share(name: str, config: ModelConfig, decay: float) -> float:
 def _split_by_rate(
     module: nn.Module, groups: Iterable[dict[str, Any]], config: ModelConfig, decay: float
 ) -> list[dict[str, Any]]:
-    """The optimiser's groups, cut into ones whose parameters learn at the same `rate_share`."""
+    """The optimiser's groups, split so that all parameters of one have the same `rate_share`."""
     shares = {p: rate_share(name, config, decay) for name, p in module.named_parameters()}
     cut = []
     for group in groups:

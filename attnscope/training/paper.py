@@ -66,14 +66,14 @@ Lengths = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class _Sampled:
-    """Tokens of both texts of some lines of a file, 0 without a second [n, 2]; how many bytes these are."""
+    """Token counts of both texts of some lines of a file, 0 without a second [n, 2]; and their bytes."""
 
     sides: Lengths
     n_bytes: int
 
     @property
     def lengths(self) -> Lengths:
-        """Of two texts the longer."""
+        """Length of the longer of two texts."""
         longer: Lengths = self.sides.max(axis=1)
         return longer
 
@@ -82,7 +82,9 @@ _NOTHING = _Sampled(np.empty((0, 2), dtype=np.int64), 0)
 
 
 def file_lengths(recipe: Recipe) -> Lengths | None:
-    """Tokens of some texts of the recipe's file, shuffled, of two the longer; None without such a file."""
+    """Token counts of some texts of the recipe's file, shuffled, of two the longer; None without such a
+    file.
+    """
     if recipe.data.kind not in _OF_LINES | {"tagged"}:
         return None
     found = _sampled(recipe).lengths
@@ -90,7 +92,7 @@ def file_lengths(recipe: Recipe) -> Lengths | None:
 
 
 def held_out_batches(recipe: Recipe) -> float:
-    """Batches of one evaluation: those asked for, or fewer where that much of the file is not held out."""
+    """Batches of one evaluation: the number requested, or fewer if less is held out."""
     training, data = recipe.training, recipe.data
     found = _sampled(recipe) if data.kind in _OF_LINES | {"tagged", "text"} else _NOTHING
     if not found.n_bytes:
@@ -139,7 +141,7 @@ def _lengths(path: str, signature: tuple[int, int], kind: str, vocab_size: int, 
 
 
 def _sentences(lines: Sequence[bytes]) -> list[bytes]:
-    """The texts of lines of a tagged file, with spaces between words; the last only if its end is there."""
+    """The texts of lines of a tagged file, with spaces between words; the last only if complete."""
     found: list[bytes] = []
     words: list[bytes] = []
     for line in lines:
@@ -155,7 +157,9 @@ def _sentences(lines: Sequence[bytes]) -> list[bytes]:
 
 
 def _tokens(line: bytes, kind: str, vocab_size: int, first: int) -> tuple[int, int]:
-    """Of both texts of a line from column `first` on, with the tokens that end them; 0 without a second."""
+    """Token counts of both texts of a line from column `first` on, including end tokens; 0 without a
+    second.
+    """
     columns = line.decode("utf-8", errors="replace").replace("|||", "\t").split("\t")
     texts = columns[first : first + 2] or columns[:1]
     one, *other = (1 + KINDS[kind].n_tokens(text.strip(), vocab_size) for text in texts)
@@ -178,7 +182,7 @@ _SAMPLE_SEED = 7
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory of the device that can be had now."""
+    """Memory available on the device."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return available_bytes()
@@ -191,13 +195,13 @@ def uses_bfloat16(recipe: Recipe, device: torch.device) -> bool:
 
 
 def is_recomputed(recipe: Recipe) -> bool:
-    """Whether blocks are computed again in the backward pass: of reversible ones where nothing looks on."""
+    """Whether blocks are recomputed in the backward pass: reversible ones unless they are observed."""
     is_watched = bool(recipe.gates.l0_penalty or recipe.objective.guided_head)
     return recipe.training.checkpointing or (recipe.model.is_reversible and not is_watched)
 
 
 def longest_tokens(recipe: Recipe) -> int:
-    """Tokens of the longest text of a batch: what the model reads at most, or less where a task says so."""
+    """Tokens of the longest text of a batch: the model's limit, or less according to a task."""
     most = recipe.model.max_tokens
     if recipe.model.patch_size:
         return min(most, recipe.model.n_patch_tokens or most)
@@ -205,7 +209,7 @@ def longest_tokens(recipe: Recipe) -> int:
 
 
 def mean_tokens(recipe: Recipe, n_most: int | None = None) -> float:
-    """Tokens of a text of a batch on average, padding included: of a task's, or of a file's as estimated.
+    """Average tokens of a text in a batch, including padding: of a task's, or estimated for a file's.
 
     With `n_most` of those that are no longer, while texts grow.
     """
@@ -231,7 +235,7 @@ def _in_batches(lengths: Lengths, recipe: Recipe) -> NDArray[np.float64]:
 
 
 def _task_lengths(recipe: Recipe) -> Lengths:
-    """Tokens read of each text of some examples of the recipe's task, [n, n_texts_read]."""
+    """Token counts of each text of some examples of the recipe's task, [n, n_texts_read]."""
     model = recipe.model
     words = _words_of(recipe.data.task, recipe.task_options)
     n_around = 2 if model.form == "encoder" else 1
@@ -265,7 +269,7 @@ def shape_of(recipe: Recipe, device: torch.device, *, n_tokens: int) -> BatchSha
 
 
 def has_ever_other_lengths(recipe: Recipe) -> bool:
-    """Whether batches differ in length, so that a run gives large blocks of memory back at once."""
+    """Whether batches differ in length, so that a run returns large memory blocks at once."""
     return recipe.data.kind != "text"
 
 
@@ -307,7 +311,7 @@ def memory_parts(recipe: Recipe, device: torch.device) -> tuple[tuple[str, int],
 
 
 def file_bytes(recipe: Recipe) -> int:
-    """The size of the file that is learned from; 0 where none is there."""
+    """The size of the training file; 0 if there is none."""
     try:
         return Path(recipe.data.path).stat().st_size if recipe.data.path else 0
     except (OSError, ValueError):
@@ -315,12 +319,12 @@ def file_bytes(recipe: Recipe) -> int:
 
 
 def moment_bytes(recipe: Recipe) -> int:
-    """Bytes that the optimiser keeps of one parameter."""
+    """Bytes that the optimiser stores for one parameter."""
     return MOMENT_BYTES * OPTIMIZERS[recipe.optimizer.kind].n_kept(recipe.optimizer)
 
 
 def learned_parameters(recipe: Recipe) -> int:
-    """Parameters that are changed: all, or with low-rank changes these and what is made of the stream."""
+    """Number of trained parameters: all, or with low-rank changes these and the ones that read the stream."""
     count = count_parameters(recipe.model)
     if recipe.start.prompt_tokens:
         return count.part("memory tokens")
@@ -332,7 +336,7 @@ def learned_parameters(recipe: Recipe) -> int:
 
 
 def adapter_parameters(recipe: Recipe) -> int:
-    """Parameters of the low-rank changes of the attention's matrices, which come on top of the model's."""
+    """Parameters of the low-rank changes of the attention's matrices, in addition to the model's."""
     config, rank = recipe.model, recipe.start.lora_rank
     total = 0
     for key in config.headed_keys():
@@ -375,12 +379,12 @@ def mean_share(recipe: Recipe) -> float:
 
 
 def n_texts_read(config: ModelConfig) -> int:
-    """Texts of an example that are read one by one: source and target, or both of a pair."""
+    """Texts of an example that are read separately: source and target, or both of a pair."""
     return 2 if config.form == "encoder-decoder" or config.reads_pair else 1
 
 
 def tokens_a_step(recipe: Recipe) -> float:
-    """Tokens read in one optimiser step, of both texts together, padding included."""
+    """Tokens read in one optimiser step, of both texts together, including padding."""
     model, n_memory = recipe.model, recipe.model.memory_tokens
     sides = _NOTHING.sides
     if recipe.data.kind == "task" and not model.patch_size:
@@ -403,7 +407,7 @@ def plan_recipe(
     pace: Pace | None = None,
     available: int | None = None,
 ) -> Plan:
-    """Everything on paper; `available` stands in for the device's free memory.
+    """The whole plan on paper; `available` replaces the device's free memory.
 
     A recipe with a start is one that `starting.recipe_on_paper` gave.
     """
@@ -463,13 +467,13 @@ def n_checkpoints(recipe: Recipe) -> int:
 
 
 def n_early_looks(recipe: Recipe) -> int:
-    """At how many steps without a checkpoint the watched sentences are looked at."""
+    """Number of steps without a checkpoint at which the watched sentences are recorded."""
     n_steps, every = recipe.training.n_steps, recipe.training.save_every
     return sum(step < n_steps and step % every != 0 for step in WATCHED_STEPS)
 
 
 def require_data(recipe: Recipe) -> None:
-    """Raise LoadError unless the file or folder that the recipe names can be read; it is not read."""
+    """Raise LoadError unless the recipe's file or folder can be read; it is not read."""
     data = recipe.data
     if data.kind != "task" and data.path and not (data.kind == "pictures" and os.path.isdir(data.path)):
         require_corpus(Path(data.path))
@@ -513,12 +517,12 @@ _DERIVED = ("form", "vocab_size", "kept_heads")
 
 
 def preset_rows(*, is_on_cpu: bool = True) -> tuple[PresetRow, ...]:
-    """Every preset, in the order of the literature; one text of its greatest length is a batch."""
+    """Every preset, in the order of the literature; a batch is one text of its maximum length."""
     return tuple(_row(name, config, is_on_cpu) for name, config in PRESETS.items())
 
 
 def objective_of(config: ModelConfig) -> str:
-    """The objective a model was made for; T5's positions belong to the spans it learned from."""
+    """The objective a model was made for; T5's positions belong to its span corruption."""
     if config.form == "encoder-decoder" and config.position == "t5":
         return "span-corruption"
     return usual_objective(config.form)

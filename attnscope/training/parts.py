@@ -101,7 +101,7 @@ class ObjectivePart:
 
     @property
     def guide(self) -> Guide | None:
-        """The head that is guided, if one is."""
+        """The guided head, if there is one."""
         return Guide.named(self.guided_head, self.guided_share)
 
 
@@ -121,7 +121,8 @@ class OptimizerPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulePart:
-    """How the rate moves; `factor` scales the Noam rate, `final_share` is where linear and cosine end.
+    """The learning-rate schedule; `factor` scales the Noam rate, `final_share` is the end of linear and
+    cosine.
 
     A trapezoid stays at the full rate and falls straight to `final_share` over the last `decay_share` of the
     steps (Hägele et al. 2024): until then it is the same for a run of any length.
@@ -147,7 +148,8 @@ class SchedulePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPart:
-    """How long, how much at once, and how often to look and to save; a `clip_norm` of 0 clips nothing.
+    """Length and batch size of training, and intervals of evaluation and saving; a `clip_norm` of 0 clips
+    nothing.
 
     With `checkpointing` what a block computed is computed again for its gradients and not kept, which saves
     memory for time. `inspect_every` steps the sizes of updates and gradients are noted (0: never).
@@ -174,7 +176,7 @@ class TrainingPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPart:
-    """A trained model to go on from; nothing is started from while `source` (the key `from`) is empty.
+    """A trained model to start from; none while `source` (the key `from`) is empty.
 
     The top `reinit_layers` layers of each stack begin anew (Zhang et al. 2020). Each layer further from the
     top learns `layer_decay` times as fast as the one above it. With a `lora_rank` only low-rank changes of
@@ -193,7 +195,7 @@ class StartPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatesPart:
-    """Gates of heads that are learned along with the weights (Voita et al. 2019); off at a penalty of 0.
+    """Gates of heads learned together with the weights (Voita et al. 2019); off at a penalty of 0.
 
     `l0_penalty` is in nats per open head. `stacks` names those whose heads may close, all when empty.
     """
@@ -209,7 +211,7 @@ WATCHED_STEPS = frozenset(n * 10**k for k in range(9) for n in (1, 2, 5))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """A sentence whose attention is kept at every checkpoint, and after each of `WATCHED_STEPS`.
+    """A sentence whose attention is recorded at every checkpoint, and after each of `WATCHED_STEPS`.
 
     `head` is the one to look at first, such as `cross:L1H0`.
     """
@@ -280,7 +282,7 @@ _PLAIN = ModelConfig(form="encoder-decoder", vocab_size=1)
 
 
 def mended_recipe(text: str) -> tuple[str, str]:
-    """The text without the keys that its body ignores, and a note that names them, empty without any."""
+    """The text without the keys that its body ignores, and a note that names them, empty if none."""
     model, data = _table(text, "model"), _table(text, "data")
     if model.get("mask") == "bigbird" and "random_links" not in model:
         text = _with_key(text, "model", 'random_links = "both"')
@@ -316,7 +318,7 @@ def _ignored(table: Mapping[str, object]) -> dict[str, object]:
 
 
 def _without(text: str, of: str, names: tuple[str, ...]) -> str:
-    """The lines of the text but for those of these keys under the heading `of`."""
+    """The lines of the text except those of these keys under the heading `of`."""
     kept, section = [], ""
     for line in text.splitlines():
         heading = re.match(r"\s*\[+\s*([\w-]+)", line)

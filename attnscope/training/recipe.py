@@ -1,4 +1,4 @@
-"""Recipes: everything that decides what a training run does, read from TOML and checked at once.
+"""Recipes: everything that determines a training run, read from TOML and checked at once.
 
 A recipe is complete in itself: the same recipe, data and seed give the same weights on the CPU. This
 file knows the keys and their ranges; it reads no data and builds no model.
@@ -143,7 +143,7 @@ def make_recipe_task(recipe: Recipe) -> Task:
 
 
 def _take_task_options(data: object) -> tuple[tuple[str, Value], ...]:
-    """Take the keys out of [data] that are options of the task it names."""
+    """Remove from [data] the keys that are options of its task."""
     if not isinstance(data, dict) or data.get("kind") != "task" or data.get("task") not in TASKS:
         return ()
     options = task_options(data["task"])
@@ -191,13 +191,13 @@ def _override(tables: dict[str, Any], name: str, value: str) -> None:
 
 
 def _meant_key(section: str, entry: str) -> str:
-    """After which section a misspelt one of an override is."""
+    """A suggestion for an override's misspelt section."""
     near = meant(section, ("model", *_PARTS))
     return near.replace("? ", f".{entry}? ") if entry else near
 
 
 def _anchored_value(name: str, value: str) -> Value:
-    """The value of an override; paths are taken from the current folder."""
+    """The value of an override; paths are relative to the current folder."""
     if name == "data.path":
         return anchored_path(value, Path.cwd())
     return anchored_source(value, Path.cwd()) if name == "start.from" else _toml_value(value)
@@ -321,7 +321,7 @@ def _checked(recipe: Recipe, *, is_tokenizer_given: bool, needs_data: bool) -> R
 
 
 def _check_patches(patch_size: int, data: str, *, is_of_pictures: bool) -> None:
-    """Patches are of pictures, and pictures are read in patches."""
+    """Check that patches go with pictures, and pictures with patches."""
     if bool(patch_size) == is_of_pictures:
         return
     size = "pixels of a side of a patch, such as 4"
@@ -379,7 +379,7 @@ def _checked_task(recipe: Recipe, *, is_tokenizer_given: bool) -> Recipe:
 
 
 def tables_of(recipe: Recipe) -> dict[str, dict[str, Value]]:
-    """Every key of every section with its value, defaults included, watch sentences left out."""
+    """Every key of every section with its value, including defaults, without watched sentences."""
     model = {
         k: v
         for k, v in recipe.model.to_dict().items()
@@ -450,7 +450,7 @@ def _flat(recipe: Recipe) -> dict[str, Value]:
 def _model_of_objective(
     table: Mapping[str, object], objective: ObjectivePart, given: Mapping[str, object]
 ) -> dict[str, object]:
-    """The model section with what the objective needs; raises RecipeError where that says otherwise."""
+    """The model section as the objective requires; raises RecipeError if it conflicts."""
     asked = OBJECTIVES[objective.kind].asked_of_model(objective)
     if asked is None:
         return dict(table)
@@ -466,7 +466,7 @@ def _model_of_objective(
 
 
 def _check_choices(recipe: Recipe) -> None:
-    """Raise RecipeError for the first choice that does not go with the others."""
+    """Raise RecipeError for the first choice that conflicts with the others."""
     for faults in (
         _objective_faults,
         _guide_faults,
@@ -487,7 +487,7 @@ def _raise_first(faults: Iterator[_Fault]) -> None:
 
 
 def gated_stacks(part: GatesPart, form: Form) -> tuple[Stack, ...]:
-    """The stacks whose heads have gates that are learned; none while the penalty is 0."""
+    """The stacks whose heads have learned gates; none while the penalty is 0."""
     if not part.l0_penalty:
         return ()
     there, wanted = _STACKS_OF_FORM[form], part.stacks.replace(",", " ").split()
@@ -627,7 +627,7 @@ def _shown(value: object) -> str:
 
 
 def _form_of(table: Mapping[str, object], objective: ObjectivePart) -> Form:
-    """The form of model: the objective's usual one, or another that can learn it."""
+    """The form of model: the objective's default, or another that supports it."""
     forms = OBJECTIVES[objective.kind].forms
     form = table.get("form") if len(forms) > 1 else forms[0]
     return cast("Form", form if form in forms else forms[0])
@@ -645,12 +645,12 @@ def _labels_wished(objective: ObjectivePart) -> int:
 
 
 def _without_hidden(watch: Watch) -> Watch:
-    """A watched text without the places of hidden words: whoever tells labels fills in none."""
+    """A watched text without hidden words: a label model fills in none."""
     return replace(watch, text=_HIDDEN.sub("", watch.text).strip() or watch.text)
 
 
 def _label_faults(recipe: Recipe) -> Iterator[_Fault]:
-    """Key, value and what was expected, for data and objectives of which only one is about labels."""
+    """Key, value and expected value, if only one of data and objective is about labels."""
     kind, data = recipe.objective.kind, recipe.data.kind
     own = OBJECTIVES[kind]
     if data == "task" or data in own.data:

@@ -1,4 +1,4 @@
-"""The run folder: what a run leaves on disk, and reading it back however the run ended.
+"""The run folder: the files of a run, and reading them back however the run ended.
 
 recipe.toml                what is trained, every value written out
 metrics.jsonl              one event a line, numbered by attempt (a resume begins a new one)
@@ -75,7 +75,7 @@ _NAMES = {kind: name for name, kind in _EVENTS.items()}
 
 
 def in_order(lines: Iterable[tuple[int, TrainingEvent]]) -> tuple[TrainingEvent, ...]:
-    """Events of all attempts as one story, by attempt and step, whatever order they were written in.
+    """Events of all attempts in order, by attempt and step, whatever their order in the file.
 
     Where an attempt went on beyond the step that the next one resumed from, the next one counts.
     """
@@ -95,7 +95,7 @@ def _place(event: TrainingEvent) -> tuple[int, int]:
 
 
 class Metrics:
-    """Appends events to metrics.jsonl; what cannot be written now is kept and tried again.
+    """Appends events to metrics.jsonl; unwritten ones are kept and retried.
 
     A tail that an earlier crash cut short is moved to metrics.jsonl.corrupt first.
     """
@@ -106,16 +106,16 @@ class Metrics:
         self._waiting: list[str] = []
 
     def open(self) -> None:
-        """Repair the file and begin a new attempt; raises SaveError when the folder cannot be written."""
+        """Repair the file and begin a new attempt; raises SaveError if the folder cannot be written."""
         attempt = mend_metrics(self.path)
         self.attempt = attempt + 1
 
     def add(self, event: TrainingEvent) -> None:
-        """Note one event; it reaches the disk with the next `flush`."""
+        """Add one event; it reaches the disk with the next `flush`."""
         self._waiting.append(line_from_event(self.attempt, event))
 
     def flush(self) -> bool:
-        """Write what waits; False when the disk refuses (nothing is lost, the next flush tries again)."""
+        """Write waiting events; False if the disk refuses (nothing is lost, the next flush tries again)."""
         if not self._waiting:
             return True
         block = "".join(f"{line}\n" for line in self._waiting).encode()
@@ -133,7 +133,7 @@ class Metrics:
         return True
 
     def sync(self) -> None:
-        """Have what was flushed outlast a loss of power, where the disk can."""
+        """Make flushed data survive a power failure, if the disk can."""
         try:
             with self.path.open("r+b") as stream:
                 os.fsync(stream.fileno())
@@ -150,7 +150,9 @@ def _cut(path: Path, n_bytes: int) -> None:
 
 
 def mend_metrics(path: Path) -> int:
-    """Keep the whole lines, move the rest to a file ending in .corrupt; gives the last attempt's number."""
+    """Keep the complete lines, move the rest to a file ending in .corrupt; returns the last attempt's
+    number.
+    """
     if not path.exists():
         return 0
     good, bad, attempt = [], [], 0
@@ -181,7 +183,7 @@ def _content(path: Path) -> bytes:
 
 
 def read_metric_lines(path: Path) -> tuple[list[tuple[int, TrainingEvent]], int]:
-    """Attempt and event of every whole line, and how many lines are none; raises LoadError."""
+    """Attempt and event of every valid line, and the number of invalid ones; raises LoadError."""
     try:
         content = _content(path)
     except LoadError as error:
@@ -194,12 +196,12 @@ def read_metric_lines(path: Path) -> tuple[list[tuple[int, TrainingEvent]], int]
 
 
 def line_from_event(attempt: int, event: TrainingEvent) -> str:
-    """One line of metrics.jsonl: strict JSON, with null for what is not a number."""
+    """One line of metrics.jsonl: strict JSON, with null for anything that is not a number."""
     return json.dumps({"attempt": attempt, "event": _NAMES[type(event)], **_CODEC.write(event)})
 
 
 def event_from_line(line: bytes) -> tuple[int, TrainingEvent] | None:
-    """Attempt and event of one line, or None when it is none."""
+    """Attempt and event of one line, or None if invalid."""
     try:
         values = json.loads(line, parse_constant={"NaN": None}.__getitem__)
         attempt = _CODEC.read(int, values["attempt"])
@@ -219,7 +221,7 @@ _END_OF_TIME_S = 253_402_214_400
 
 
 class RunLock:
-    """The right to write into a run folder, held until `release`, or until this object is gone.
+    """The exclusive right to write to a run folder, until `release`, or until this object is deleted.
 
     Makes the folder when it is missing. Raises UserError naming the process that holds it, and SaveError
     when the folder cannot be written. The lock of a process that has ended is taken over.
@@ -246,12 +248,12 @@ class RunLock:
         self._release = weakref.finalize(self, _release, descriptor, self._path, made)
 
     def release(self) -> None:
-        """Let others write; does nothing the second time."""
+        """Release the lock; a second call has no effect."""
         self._release()
 
 
 def read_writer(folder: Path) -> RunWriter | None:
-    """The process that writes a run folder, None when there is none or it has ended. Disturbs nobody."""
+    """The process that writes a run folder, None if there is none or it has ended. Disturbs nobody."""
     try:
         path = folder / LOCK_NAME
         values = parse_object(read_outside(path, expected="a lock", max_bytes=_MAX_BYTES), what=str(path))
@@ -305,7 +307,7 @@ def _refusal(folder: Path, writer: RunWriter | None) -> UserError:
 
 
 def _open_locked(path: Path) -> int | None:
-    """An open file that this process alone has locked; None when another one has."""
+    """An open file locked by this process; None if another has it."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o644)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -408,7 +410,7 @@ class RunFolder:
 
     @property
     def recipe(self) -> Path:
-        """The recipe as it was trained."""
+        """The recipe as trained."""
         return self.folder / "recipe.toml"
 
     @property
@@ -423,7 +425,7 @@ class RunFolder:
 
     @property
     def holds_run(self) -> bool:
-        """Whether a run was begun here."""
+        """Whether it contains a run."""
         return self.recipe.is_file()
 
     def leavings(self) -> str:
@@ -447,7 +449,7 @@ class RunFolder:
         return _by_step(entry for entry in (self.folder / "checkpoints").glob("*") if entry.is_dir())
 
     def probes(self) -> tuple[tuple[int, Path], ...]:
-        """Step and file of every kept look at the watched sentences, in order of their steps."""
+        """Step and file of every stored record of the watched sentences, in order of their steps."""
         return _by_step((self.folder / "probes").glob("*.safetensors"))
 
 
@@ -470,7 +472,7 @@ class RunRecord:
 
 
 def read_run(folder: Path) -> RunRecord:
-    """Read a run folder, also one that is being written by another process. Raises LoadError."""
+    """Read a run folder, even while another process writes it. Raises LoadError."""
     paths = RunFolder(folder)
     try:
         recipe, _ = mended_recipe(read_toml_text(paths.recipe))
@@ -493,7 +495,7 @@ def read_run(folder: Path) -> RunRecord:
 
 
 def require_writable(folder: Path) -> None:
-    """Make the run folder and its inner folders; raises SaveError with the reason when that fails."""
+    """Create the run folder and its inner folders; raises SaveError with the reason if that fails."""
     try:
         for inner in ("checkpoints", "probes"):
             (folder / inner).mkdir(parents=True, exist_ok=True)
@@ -519,7 +521,7 @@ def _crc_table() -> tuple[int, ...]:
 
 
 class TensorBoardMirror:
-    """Writes the numbers of events to an event file of its own; what the disk refuses is tried again.
+    """Writes the numbers of events to an event file; failed writes are retried.
 
     A run that goes on begins a new file and says from which step, so that TensorBoard drops what an earlier
     attempt wrote about later ones.
@@ -533,7 +535,7 @@ class TensorBoardMirror:
         self._units: dict[str, str] = {}
 
     def add(self, event: TrainingEvent) -> None:
-        """Note one event; it reaches the disk with the next `flush`."""
+        """Add one event; it reaches the disk with the next `flush`."""
         head = _double(1, time.time()) + _proto_number(2, event.step)
         if isinstance(event, Started):
             started = _text(7, _proto_number(1, 1))  # SessionLog.START: what was told of later steps is void
@@ -552,7 +554,7 @@ class TensorBoardMirror:
         return _text(1, tag.encode()) + _float(2, number) + about
 
     def flush(self) -> bool:
-        """Write what waits; False when the disk refuses."""
+        """Write waiting events; False if the disk refuses."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with open_to_append(self.path) as stream:

@@ -1,4 +1,4 @@
-"""Saving a run while it trains: checkpoints, traces of the watched sentences, state; and trying again.
+"""Saving a run during training: checkpoints, traces of the watched sentences, state; and retrying.
 
 The order is metrics, traces, then weights and state in one folder, whose name makes all of them count:
 whatever moment the machine stops at, the newest checkpoint has everything before it.
@@ -80,7 +80,7 @@ class ResumeState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumePoint:
-    """A checkpoint to go on from, read; `damaged` are the newer states that could not be used."""
+    """A checkpoint to resume from; `damaged` are newer states that were unusable."""
 
     state: ResumeState
     tensors: dict[str, Tensor]
@@ -89,7 +89,7 @@ class ResumePoint:
 
 
 def states_of(folder: RunFolder) -> tuple[tuple[int, Path], ...]:
-    """Step and file of each state, oldest first; nothing of them is read but where an old run stood."""
+    """Step and file of each state, oldest first, without reading them, except in an old run."""
     found = [(step, path / STATE) for step, path in folder.checkpoints() if _has_state(path)]
     if folder.old_state.exists():
         try:
@@ -100,7 +100,7 @@ def states_of(folder: RunFolder) -> tuple[tuple[int, Path], ...]:
 
 
 def require_states(folder: RunFolder) -> tuple[tuple[int, Path], ...]:
-    """The states of a run; raises LoadError where it has come further than its beginning and has none."""
+    """The states of a run; raises LoadError if it is past its beginning but has none."""
     found = states_of(folder)
     if not found and any(step for step, _ in folder.checkpoints()):
         load_state(folder.checkpoints()[-1][1] / STATE)  # says that it is missing
@@ -108,7 +108,7 @@ def require_states(folder: RunFolder) -> tuple[tuple[int, Path], ...]:
 
 
 def read_point(folder: RunFolder, step: int, *, is_whole: bool = True) -> ResumePoint:
-    """The checkpoint and the state of one step; raises LoadError when anything of them is damaged.
+    """The checkpoint and the state of one step; raises LoadError if either is damaged.
 
     A process that is not `is_whole` gets its weights from another one, which has looked at the files.
     """
@@ -129,7 +129,7 @@ def read_point(folder: RunFolder, step: int, *, is_whole: bool = True) -> Resume
 
 
 def read_newest_point(folder: RunFolder) -> ResumePoint:
-    """The newest point that is whole; raises LoadError where there is none."""
+    """Read the newest intact point; raises LoadError if there is none."""
     first: LoadError | None = None
     damaged: list[Path] = []
     for step, path in reversed(states_of(folder)):
@@ -152,12 +152,12 @@ def read_newest_point(folder: RunFolder) -> ResumePoint:
 
 
 def set_aside(folder: RunFolder, damaged: Sequence[Path]) -> str:
-    """Move damaged checkpoints, or the damaged state of an old run, out of the way; what was done."""
+    """Move damaged checkpoints, or the damaged state of an old run, out of the way; returns what was done."""
     return " ".join(_set_one_aside(folder, path) for path in damaged)
 
 
 def drop_old_states(folder: RunFolder) -> None:
-    """Keep the last states only; one that cannot be removed now is removed the next time."""
+    """Keep the last states only; one that cannot be removed now is removed next time."""
     for _, path in states_of(folder)[:-N_KEPT]:
         try:
             if path == folder.old_state:
@@ -194,7 +194,7 @@ def _set_one_aside(folder: RunFolder, state: Path) -> str:
 
 
 def lengthened(overrides: Mapping[str, str], folder: Path, n_steps: int | None) -> dict[str, str]:
-    """The overrides with the new length of the run in a folder, which None leaves as it is.
+    """The overrides with the new length of the run in a folder; None leaves it unchanged.
 
     Raises LoadError where there is no run to go on with, UserError for a length that is reached already.
     """
@@ -249,12 +249,12 @@ def length_note(earlier: Recipe, recipe: Recipe, step: int) -> str:
 
 
 def save_state(path: Path, state: ResumeState, tensors: Mapping[str, Tensor]) -> None:
-    """Write the state in one step; raises SaveError and leaves the old one when that fails."""
+    """Write the state in one step; on failure raises SaveError and leaves the old one."""
     write_tensors(path, tensors, {_KEY: json.dumps(asdict(state))})
 
 
 def load_state(path: Path, *, has_values: bool = True) -> tuple[ResumeState, dict[str, Tensor]]:
-    """Read what `save_state` wrote; raises LoadError when it is missing or damaged.
+    """Read the file of `save_state`; raises LoadError if it is missing or damaged.
 
     Without values the tensors hold whatever the memory held, and cost none until they are written to: for a
     process that gets its parts of them from another one. Numbers without an axis are always read.
@@ -285,7 +285,7 @@ _SPARE_BYTES = 1_000_000
 
 
 class Saver:
-    """Writes the model in training to its run folder; after a failure waits longer each time."""
+    """Saves the model in training to its run folder; after each failure waits longer."""
 
     def __init__(
         self,
@@ -306,7 +306,7 @@ class Saver:
         self.last_saved = begun.step
 
     def is_due(self, step: int) -> bool:
-        """Whether to save after this step: by the recipe, or because a failed save may be tried again.
+        """Whether to save after this step: according to the recipe, or to retry a failed save.
 
         Only the process that writes knows; the others say no.
         """
@@ -316,16 +316,16 @@ class Saver:
         return step % self._recipe.training.save_every == 0 or step == self._recipe.training.n_steps
 
     def is_watch_due(self, step: int) -> bool:
-        """Whether to keep the watched sentences' attention after this step; every process says the same."""
+        """Whether to record the watched sentences after this step; the same in every process."""
         return bool(self._recipe.watch) and step in WATCHED_STEPS
 
     @property
     def is_gone(self) -> bool:
-        """Whether the run folder was taken away: nothing is written then, lest half a run be left."""
+        """Whether the run folder was removed: nothing is written then, to avoid leaving half a run."""
         return self._ranks.is_writer and not self.folder.holds_run
 
     def save(self, step: int, *, is_last: bool = False) -> Iterator[Saved | SaveFailed]:
-        """Write everything about `step` and say how it went; never raises for a full or missing disk.
+        """Save everything about `step` and report the result; never raises for a full or missing disk.
 
         Every process calls it; one that does not write only hands over its parts of the weights.
         """
@@ -351,7 +351,7 @@ class Saver:
         yield Saved(step=step, folder=str(self.folder.checkpoint(step)))
 
     def watch(self, step: int) -> Iterator[Watched]:
-        """Keep the watched sentences' attention of a step without a checkpoint; nothing where that fails."""
+        """Record the watched sentences at a step without a checkpoint; failures are ignored."""
         self._loss.gather_into(self._model.own.module)
         if not self._ranks.is_writer:
             return
@@ -363,7 +363,7 @@ class Saver:
             yield Watched(step=step, file=str(self.folder.probe(step)))
 
     def _hand_over(self) -> None:
-        """Hand this process's parts of the optimiser's memory over, in the order of `tensors_of`."""
+        """Pass on this process's parts of the optimiser's state, in the order of `tensors_of`."""
         for parameter in self._loss.module.parameters():
             for value in self._optimizer.state.get(parameter, {}).values():
                 if value is not None:
@@ -391,7 +391,9 @@ class Saver:
         drop_old_states(self.folder)
 
     def _write_traces(self, step: int) -> bool:
-        """Keep the watched sentences' attention, and what the model makes of them; False without any."""
+        """Save the attention on the watched sentences, and the model's output for them; False if there are
+        none.
+        """
         texts = []
         for sentence in self._recipe.watch:
             try:
@@ -407,7 +409,7 @@ class Saver:
 
 
 def save_elsewhere(model: Model, folder: Path, step: int) -> str:
-    """Save a model that its run folder does not take in the first place that does; empty when none does."""
+    """Save a model elsewhere if its run folder fails, in the first place that works; empty if none does."""
     places = (paths.runs_folder(), *([folder.parent] if folder.parent.is_dir() else []))
     for place in (*places, Path(tempfile.gettempdir())):
         target, n = place / f"{folder.name} step {step}", 1
@@ -423,7 +425,7 @@ def save_elsewhere(model: Model, folder: Path, step: int) -> str:
 
 
 def _require_room(folder: Path, tensors: Iterable[torch.Tensor]) -> None:
-    """Raise SaveError when the disk has no room for some tensors; nothing is written then."""
+    """Raise SaveError if the disk has no room for some tensors; nothing is written then."""
     needed = sum(math.prod(t.shape) * t.element_size() for t in tensors) + _SPARE_BYTES
     try:
         free = shutil.disk_usage(folder).free

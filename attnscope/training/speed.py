@@ -101,7 +101,7 @@ _OF_SPEED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierRun:
-    """The speed of a run that was, and what of its recipe decided it."""
+    """The speed of an earlier run, and the parts of its recipe that determine it."""
 
     name: str
     device: str
@@ -110,7 +110,7 @@ class EarlierRun:
 
 
 def pace_of(recipe: Recipe, device: torch.device, folders: Iterable[Path]) -> Pace:
-    """The best guess there is for a recipe on a device, for whoever asks.
+    """The best estimate for a recipe on a device.
 
     `folders` are runs, folders of runs, and folders of these; the newest run that fits counts.
     """
@@ -134,7 +134,7 @@ def _cause(recipe: Recipe) -> str:
 
 
 def _beside(recipe: Recipe, device: torch.device, pace: Pace) -> tuple[tuple[str, float], ...]:
-    """Seconds beside the steps, by part."""
+    """Seconds outside the steps, by part."""
     training = recipe.training
     step_s = step_flops(recipe, mean_tokens(recipe)) / pace.flops_per_s
     n_evaluations = -(-training.n_steps // training.evaluate_every)
@@ -159,7 +159,7 @@ def _writing_s(recipe: Recipe) -> float:
 
 
 def _data_s(recipe: Recipe) -> float:
-    """Making a task's examples, from a few of them; reading a file, by its size."""
+    """Time for making a task's examples, from a few of them; or for reading a file, by its size."""
     if recipe.data.kind != "task":
         return file_bytes(recipe) * _READ_S_A_BYTE.get(recipe.data.kind, _READ_S_A_BYTE["text"])
     n_held_out = recipe.training.evaluation_batches * recipe.training.batch_size
@@ -167,14 +167,14 @@ def _data_s(recipe: Recipe) -> float:
 
 
 class _Making:
-    """The making of a recipe's data; equal where an example takes equally long."""
+    """Parameters of making a recipe's data; equal if an example takes equally long."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self._key = json.dumps([recipe.model.max_tokens, recipe.data.task, recipe.task_options])
 
     def seconds(self, n: int) -> float:
-        """The processor's seconds for `n` examples."""
+        """Processor time for `n` examples, in seconds."""
         data = replace(self.recipe.data, n_examples=n)
         training = replace(self.recipe.training, batch_size=_FEW_MADE, evaluation_batches=1)
         start = time.thread_time()
@@ -190,7 +190,7 @@ class _Making:
 
 @lru_cache(maxsize=64)
 def _example_s(making: _Making) -> float:
-    """Seconds for one example: what more of them take longer than a few; 0 where none can be made."""
+    """Seconds for one example, from the difference between many and a few; 0 if none can be made."""
     try:
         making.seconds(_FEW_MADE)  # the first imports what it needs
         few_s = making.seconds(_FEW_MADE)
@@ -204,7 +204,7 @@ def _example_s(making: _Making) -> float:
 
 
 def measured_pace(recipe: Recipe, device: torch.device) -> Pace:
-    """The quickest of the ways in which a run may compute, each from what is timed in it."""
+    """The fastest method for a run, each estimated from measured times of its parts."""
     if device.type != "cpu":
         return _pace_by(Way(), recipe, device)
     before = torch.get_num_threads()
@@ -220,7 +220,7 @@ def measured_pace(recipe: Recipe, device: torch.device) -> Pace:
 
 
 def _pace_by(way: Way, recipe: Recipe, device: torch.device) -> Pace:
-    """From the rate of products as wide as the model's, and of work on single numbers between them.
+    """Estimate from the rate of products of the model's width, and of elementwise work between them.
 
     seconds = F / rate + F · NUMBERS_A_FLOP / width · seconds a number + n_blocks · overhead
             + what tokens read one by one and an additive score's tanh add
@@ -245,12 +245,12 @@ def _pace_by(way: Way, recipe: Recipe, device: torch.device) -> Pace:
 
 
 def _has_other_work() -> bool:
-    """Whether more wants to compute on this machine than there are processors; False where none tells."""
+    """Whether more processes want to compute than there are processors; False if unknown."""
     return hasattr(os, "getloadavg") and os.getloadavg()[0] > (os.cpu_count() or 1)
 
 
 def _cells_s(recipe: Recipe, device: torch.device) -> float:
-    """Seconds beside the products of one batch: tokens read one by one, and an additive score's tanh."""
+    """Seconds outside the products of one batch: tokens read one by one, and an additive score's tanh."""
     model, n_tokens = recipe.model, mean_tokens(recipe)
     way = Way(torch.get_num_threads())
     n_numbers = tanh_numbers(model, recipe.training.batch_size, n_tokens)
@@ -263,7 +263,7 @@ def _cells_s(recipe: Recipe, device: torch.device) -> float:
 
 
 def tanh_numbers(model: ModelConfig, n_texts: int, n_tokens: float) -> float:
-    """Numbers whose tanh an additive score takes in one pass: query × key × width at each site; else 0.
+    """Number of tanh in one pass of an additive score: query × key × width at each site; else 0.
 
     Every cell counts, hidden ones too, and both sides of a pair are `n_tokens` long.
     """
@@ -279,7 +279,7 @@ def _words_of(way: Way) -> str:
 
 
 def number_s(device: str, way: Way) -> float:
-    """Seconds for one number of GELU; takes a few milliseconds."""
+    """Seconds for GELU of one number; takes a few milliseconds."""
     x = torch.full((_MOST_ROWS, 256), 0.5, device=device)
     return usual_s(lambda: torch.nn.functional.gelu(x), device, way, _probes(device, way)) / x.numel()
 
@@ -296,13 +296,13 @@ def product_rate(device: str, is_bfloat16: bool, width: int, inner: int, way: Wa
 
 @lru_cache(maxsize=64)
 def _probes(*_of: object) -> deque[float]:
-    """The times that one kind of work took, newest last: a bad moment is outvoted by the others."""
+    """The measured times of one kind of work, newest last: one bad measurement is outvoted by the others."""
     return deque(maxlen=_KEPT_PROBES)
 
 
 def usual_s(work: Callable[[], object], device: str, way: Way, probes: deque[float]) -> float:
-    """The median time of a piece of work, over some probes now and those before; by rows, of all threads
-    over their number.
+    """The median time of a piece of work, over measurements now and earlier; by rows, of all threads over
+    their number.
     """
     spent, n, n_others = 0.0, 0, way.n - 1 if way.is_by_rows else 0
     with torch.inference_mode(), ThreadPoolExecutor(max(1, n_others)) as others:
@@ -320,14 +320,14 @@ def usual_s(work: Callable[[], object], device: str, way: Way, probes: deque[flo
 
 
 def _many(work: Callable[[], object]) -> None:
-    """Enough of it that threads are not woken longer than they work."""
+    """Enough of it that waking threads takes less time than the work."""
     with torch.inference_mode():
         for _ in range(_AT_A_TIME):
             work()
 
 
 def _earlier_runs(folders: Iterable[Path]) -> Iterator[EarlierRun]:
-    """The runs in these folders that made enough steps, newest first."""
+    """The runs in these folders with enough steps, newest first."""
     found: dict[Path, float] = {}
     waiting = [(folder, 0) for folder in folders]
     for folder, depth in waiting:  # it grows on the way
@@ -351,7 +351,7 @@ def _children(folder: Path) -> list[Path]:
 
 @lru_cache(maxsize=256)
 def _read_speed(folder: Path, _changed_at: float) -> EarlierRun | None:
-    """The speed of one run from both ends of its metrics; None for what is no run or too short a one."""
+    """The speed of one run from both ends of its metrics; None for anything else, or too short a run."""
     try:
         recipe = parse_recipe(read_toml_text(folder / "recipe.toml"))
         with open_metrics(folder / "metrics.jsonl") as stream:

@@ -1,4 +1,4 @@
-"""Going on from a trained model: which one, whether it fits, and what begins anew.
+"""Starting from a trained model: which one, whether it fits, and which parts begin anew.
 
 the recipe's [start]    from = "grammar", a run folder, a model folder, or a model of the Hugging Face
                         format that ours can be (`models/adopting`)
@@ -68,7 +68,7 @@ _OLDER = {".gamma": ".weight", ".beta": ".bias"}
 
 
 def foreign_folder(source: str) -> Path | None:
-    """The folder of the Hugging Face model that `source` means; None when it means something else.
+    """The folder of the Hugging Face model that `source` refers to; None for anything else.
 
     Nothing is downloaded: raises LoadError for `hf:NAME` that is not in the local cache.
     """
@@ -88,7 +88,7 @@ def foreign_folder(source: str) -> Path | None:
 
 
 def adopted_config(folder: Path) -> ModelConfig:
-    """The configuration that the model of a folder has as one of ours, without its weights.
+    """The configuration of a folder's model as one of ours, without its weights.
 
     Raises LoadError for a model that ours cannot be.
     """
@@ -98,7 +98,7 @@ def adopted_config(folder: Path) -> ModelConfig:
 
 
 def adopt(folder: Path, *, has_weights: bool = True) -> LoadedFolder:
-    """The model of a folder as one of ours, in float32 on the CPU; raises LoadError.
+    """The model of a folder converted to one of ours, in float32 on the CPU; raises LoadError.
 
     Without weights the module is on the device "meta".
     """
@@ -129,7 +129,7 @@ def adopt(folder: Path, *, has_weights: bool = True) -> LoadedFolder:
 
 
 class _Noting(dict[str, Tensor]):
-    """Tensors that remember which of them were asked for."""
+    """Tensors that record which of them were requested."""
 
     def __init__(self, tensors: dict[str, Tensor]) -> None:
         super().__init__(tensors)
@@ -154,7 +154,7 @@ def _family(folder: Path) -> AdoptableFamily:
 
 
 def _own_names(tensors: dict[str, Tensor], family: AdoptableFamily) -> dict[str, Tensor]:
-    """The tensors without the name of the body before theirs, and with the present names of norms."""
+    """The tensors without the name of the body as prefix, and with the current names of norms."""
     found = {}
     for name, tensor in tensors.items():
         for old, new in _OLDER.items():
@@ -224,14 +224,14 @@ _OF_LABELS = frozenset({"pooling", "sentence_encoder", "reads_pair"})
 
 
 def anchored_path(path: str, folder: Path) -> str:
-    """The whole of a path that is relative to `folder`, or to the home folder where ~ begins it: no shell
-    resolves that behind an equals sign.
+    """The full path of one relative to `folder`, or to the home folder if ~ begins it: no shell expands that
+    after an equals sign.
     """
     return str((folder / os.path.expanduser(path)).absolute())
 
 
 def anchored_source(source: str, folder: Path) -> str:
-    """The name of a model that comes with the program as it is, a relative path from `folder` on."""
+    """The name of a bundled model unchanged, a relative path from `folder` on."""
     is_name = not source or source in demo_models() or is_download(source)
     return source if is_name else anchored_path(source, folder)
 
@@ -239,7 +239,7 @@ def anchored_source(source: str, folder: Path) -> str:
 def model_of_start(
     start: StartPart, table: Mapping[str, object], *, derived: tuple[str, ...]
 ) -> dict[str, object]:
-    """A recipe's model section, completed by that of the model it starts from, where that can be read.
+    """A recipe's model section, completed by that of the initial model, if readable.
 
     The `derived` keys follow from the recipe and are not taken, nor what the model lacks and may get.
     """
@@ -253,8 +253,8 @@ def model_of_start(
 def without_other_shape(
     table: Mapping[str, object], start: StartPart, given: Collection[str]
 ) -> dict[str, object]:
-    """The model section of a recipe made for new models, where a person has named a start for it: without the
-    keys that the start has otherwise, but for those that are `given` along with it or may differ.
+    """The model section of a recipe for new models, when the user has named an initial model: without the
+    keys in which the initial model differs, except those that are `given` along with it or may differ.
     """
     theirs = _config_values(start.source)
     position = POSITIONS.get(str(theirs.get("position")))
@@ -270,7 +270,7 @@ def without_other_shape(
 
 
 def read_start(recipe: Recipe, *, has_weights: bool = True) -> LoadedFolder:
-    """The model a recipe starts from; raises LoadError, or RecipeError when it does not fit the recipe.
+    """The initial model of a recipe; raises LoadError, or RecipeError if it does not fit the recipe.
 
     Without weights its module is on the device "meta".
     """
@@ -284,7 +284,7 @@ def read_start(recipe: Recipe, *, has_weights: bool = True) -> LoadedFolder:
 
 
 def recipe_on_paper(recipe: Recipe) -> Recipe:
-    """The recipe with what its start brings along, the vocabulary and the heads that are left.
+    """The recipe with the properties of its initial model, its vocabulary and remaining heads.
 
     Raises what `read_start` raises, but reads no weights; a recipe without a start is given back.
     """
@@ -301,7 +301,7 @@ def recipe_on_paper(recipe: Recipe) -> Recipe:
 
 
 def _foreign(source: str) -> Path | None:
-    """The folder of a model of the Hugging Face format; None for one of ours."""
+    """The folder of a model in the Hugging Face format; None for one of ours."""
     return foreign_folder(str(source_folder(source)))
 
 
@@ -309,7 +309,7 @@ def _foreign(source: str) -> Path | None:
 def first_module(
     recipe: Recipe, config: ModelConfig, start: LoadedFolder | None, *, has_weights: bool = True
 ) -> OwnModule:
-    """The module of a new run: weights from the seed, then those of the start but for what begins anew.
+    """The module of a new run: weights from the seed, then those of the initial model except for new parts.
 
     `config` is the recipe's, fitted to the data. With the top layers the pooler begins anew too (Zhang et
     al. 2020, section 4). Without weights it is on the device "meta".
@@ -337,7 +337,7 @@ def first_module(
 
 
 def _weights(module: OwnModule, config: ModelConfig) -> dict[str, Tensor]:
-    """The weights of a start; where segments are given up, each position adds the first one's row."""
+    """The initial model's weights; if segments are dropped, each position adds the first one's row."""
     weights = dict(module.state_dict())
     if _is_of_both_sides(module.config, config):
         weights = {re.sub("^decoder", "encoder", name): weight for name, weight in weights.items()}
@@ -347,12 +347,12 @@ def _weights(module: OwnModule, config: ModelConfig) -> dict[str, Tensor]:
 
 
 def _is_of_both_sides(start: ModelConfig, wanted: ModelConfig) -> bool:
-    """Whether what saw only earlier tokens goes on with a view of all: the same layers without their mask."""
+    """Whether a causal model continues with full attention: the same layers without their mask."""
     return (start.form, wanted.form) == ("decoder", "encoder") and not wanted.labels_texts
 
 
 def _can_grow(start: ModelConfig, wanted: ModelConfig) -> bool:
-    """Whether layers can be put on top that change nothing before they learn."""
+    """Whether layers can be added on top that change nothing before training."""
     is_plain = start.has_sites and start.has_residual and start.norm_place == "pre"
     is_whole = not start.shared_layers and not start.kept_heads
     return is_plain and is_whole and all(now >= before for before, now in _layers(start, wanted))
@@ -431,7 +431,7 @@ def _check_agrees(start: ModelConfig, wanted: ModelConfig, where: str) -> None:
 
 
 def _config_values(source: str) -> dict[str, object]:
-    """The model section of a start's config.json; empty when it cannot be read (the run will say why)."""
+    """The model section of an initial model's config.json; empty if unreadable (the run will say why)."""
     try:
         foreign = _foreign(source)
         if foreign is not None:

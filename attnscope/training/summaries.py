@@ -1,4 +1,4 @@
-"""Runs read from their folders: followed while another process writes them, and many side by side.
+"""Reads runs from their folders: follows one while another process writes it, and many side by side.
 
 A run folder that another process writes, read as it grows: only what was appended is read.
 
@@ -113,7 +113,7 @@ def _news(paths: RunFolder, stream: BinaryIO, mark: RunMark, number: int) -> Ite
 
 
 def _first(paths: RunFolder, number: int) -> RunNews:
-    """The beginning of a story: the recipe and the checkpoints that are there already."""
+    """The first news of a run: the recipe and the existing checkpoints."""
     try:
         recipe, _ = mended_recipe(read_toml_text(paths.recipe))
     except LoadError:
@@ -132,7 +132,7 @@ def _first(paths: RunFolder, number: int) -> RunNews:
 
 
 def _stands_at(stream: BinaryIO, mark: RunMark) -> bool:
-    """Move to the mark; False when something else stands before it, or it is the beginning."""
+    """Move to the mark; False if the text before it differs, or it is the beginning."""
     if not mark.n_bytes:
         return False
     stream.seek(mark.n_bytes - len(mark.before))
@@ -140,7 +140,7 @@ def _stands_at(stream: BinaryIO, mark: RunMark) -> bool:
 
 
 def _pieces(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """The whole lines that follow, some at a time."""
+    """The complete lines that follow, some at a time."""
     while lines := stream.readlines(_PIECE_BYTES):
         if not lines[-1].endswith(b"\n"):
             lines.pop()
@@ -174,7 +174,7 @@ def _with_lines(news: RunNews, paths: RunFolder, lines: list[bytes]) -> RunNews:
 
 
 def _placed(event: TrainingEvent, paths: RunFolder) -> TrainingEvent:
-    """The event with folders as they are found from here; the writer may have named them otherwise."""
+    """The event with folders relative to this process; the writer may have named them otherwise."""
     match event:
         case Started():
             return replace(event, folder=str(paths.folder))
@@ -194,13 +194,13 @@ _UNTOLD = ("training.name", "data.about")
 
 
 class RunsReader:
-    """Reads many runs; what was read before is kept, so that only what was appended is read again."""
+    """Reads many runs, with a cache, so that only appended lines are read again."""
 
     def __init__(self) -> None:
         self._tallies: dict[Path, _Tally] = {}
 
     def read(self, folders: Sequence[str]) -> Iterator[str | tuple[tuple[RunSummary, ...], tuple[str, ...]]]:
-        """The names of the runs while they are read, then all of them and what was left out and why.
+        """Yield the names of the runs as they are read, then all of them and what was left out and why.
 
         A folder is a run, or one whose children or grandchildren are. Raises LoadError when there is none.
         """
@@ -223,7 +223,7 @@ class RunsReader:
 
 
 def read_runs(folders: Sequence[str]) -> tuple[tuple[RunSummary, ...], tuple[str, ...]]:
-    """The runs in some folders, and what was left out; raises LoadError when there is none."""
+    """The runs in some folders, and what was left out; raises LoadError if there is none."""
     *_, last = RunsReader().read(folders)
     if isinstance(last, str):
         raise TypeError("a reading ends with its runs")
@@ -258,7 +258,7 @@ def find_runs(folders: Iterable[str]) -> tuple[list[Path], list[str]]:
 
 
 def short_names(folders: Sequence[Path]) -> dict[Path, str]:
-    """The last part of each path, and as many parts before it as make the names differ."""
+    """The last part of each path, with as many parts before it as needed to be unique."""
     n_parts = 1
     while True:
         names = {folder: "/".join(folder.resolve().parts[-n_parts:]) for folder in folders}
@@ -268,7 +268,7 @@ def short_names(folders: Sequence[Path]) -> dict[Path, str]:
 
 
 def differing(recipes: Sequence[Recipe]) -> list[tuple[tuple[str, str], ...]]:
-    """For each recipe its values of the keys that are not the same in all of them."""
+    """For each recipe its values of the keys that differ between them."""
     flat = [
         {f"{part}.{key}": str(v) for part, table in tables_of(recipe).items() for key, v in table.items()}
         for recipe in recipes
@@ -300,13 +300,13 @@ class _Tally:
 
     @property
     def known_recipe(self) -> Recipe:
-        """The recipe, once it was read."""
+        """The recipe, once read."""
         if self.recipe is None:
             raise ValueError(f"{self.folder} has no recipe")
         return self.recipe
 
     def update(self) -> Iterator[RunNews]:
-        """Read what is new, piece by piece."""
+        """Read the new lines, piece by piece."""
         for news in self._follower.news():
             self._writer = news.writer
             if news.is_restart:
@@ -341,7 +341,7 @@ class _Tally:
                 pass
 
     def _usual_tokens(self) -> float:
-        """Tokens of a step where older versions did not say: known for running text only."""
+        """Tokens of a step for older versions, which did not record them: known for running text only."""
         recipe = self.recipe
         if recipe is None or recipe.data.kind != "text":
             return math.nan
@@ -404,7 +404,7 @@ def _costs(
 
 
 def _vocab_size(folder: Path, wish: int) -> int:
-    """The vocabulary a checkpoint has; a recipe only knows the wish."""
+    """The vocabulary size of a checkpoint; a recipe only has the requested one."""
     checkpoints = RunFolder(folder).checkpoints()
     if not checkpoints:
         return wish
@@ -419,6 +419,6 @@ def _vocab_size(folder: Path, wish: int) -> int:
 
 
 def _natural(path: Path) -> tuple[tuple[int, float, str], ...]:
-    """A key that sorts numbers within names by their size: width=64 before width=128."""
+    """A key that sorts numbers within names by size: width=64 before width=128."""
     parts = re.split(r"(\d+(?:\.\d+)?(?:e-?\d+)?)", str(path))
     return tuple((0, float(p), "") if i % 2 else (1, 0.0, p) for i, p in enumerate(parts) if p or i % 2)

@@ -74,7 +74,7 @@ _BEFORE_BYTES = 200
 
 
 class Inspector:
-    """Looks at every n-th step of a run and notes it in the run folder; a full disk is no reason to stop.
+    """Inspects every n-th step of a run and records it in the run folder; a full disk does not stop it.
 
     The weights that the module has when this is made are the first ones, but for those that `first` names,
     which a resumed run began with; with `first` None some of them are not known.
@@ -99,7 +99,7 @@ class Inspector:
 
     @contextmanager
     def reading(self, step: int) -> Iterator[None]:
-        """Around the forward passes of a step: what norms read is measured where the step is looked at."""
+        """Around the forward passes of a step: measures the inputs of norms if the step is inspected."""
         self._inputs = {}
         if not self._every or step % self._every:
             yield
@@ -175,7 +175,7 @@ def read_inspections(folder: Path) -> tuple[Inspection, ...]:
 
 
 def first_weights(folder: RunFolder) -> dict[str, Tensor] | None:
-    """The weights that a run began with, by name; None where their checkpoint is gone or damaged."""
+    """The initial weights of a run, by name; None if their checkpoint is gone or damaged."""
     try:
         return read_model_folder(folder.checkpoint(0)).module.state_dict()
     except LoadError:
@@ -183,21 +183,21 @@ def first_weights(folder: RunFolder) -> dict[str, Tensor] | None:
 
 
 def layer_of(name: str) -> str:
-    """The layer a parameter belongs to, as people name it: `encoder.0.attention…` is `encoder L0`."""
+    """The layer of a parameter, as displayed: `encoder.0.attention…` is `encoder L0`."""
     first, _, rest = name.partition(".")
     second = rest.partition(".")[0]
     return f"{first} L{second}" if second.isdigit() else first.replace("_", " ")
 
 
 def norm_name(name: str) -> str:
-    """A norm as people name it: `encoder.0.attention_norm` is `encoder L0 attention`."""
+    """A norm's displayed name: `encoder.0.attention_norm` is `encoder L0 attention`."""
     *_, last = name.split(".")
     part = last.removesuffix("_norm").replace("_end", ", after").replace("_", "-")
     return layer_of(name) if "." not in name else f"{layer_of(name)} {part}"
 
 
 class _Measure:
-    """Before a norm: the sum of squares of its input [.., d], and how many numbers that are, into `parts`."""
+    """Before a norm: add the sum of squares of its input [.., d], and the count of numbers, to `parts`."""
 
     def __init__(self, parts: list[tuple[Tensor, int]]) -> None:
         self._parts = parts
@@ -226,7 +226,7 @@ def count_updates(changes: list[Tensor]) -> tuple[tuple[int, ...], int]:
 
 
 def _take_lines(found: list[Inspection], lines: list[bytes]) -> None:
-    """Append what the lines say; what a run did again counts instead of what it had done before."""
+    """Append the lines' inspections; those of a resumed run replace earlier ones."""
     for line in lines:
         inspection = _from_line(line)
         if inspection is not None:
@@ -258,7 +258,7 @@ def _from_line(line: bytes) -> Inspection | None:
 
 
 class InspectionsReader:
-    """Knows what was read of one run folder; another folder, or a file that was replaced, begins anew."""
+    """Caches the inspections of one run folder; another folder, or a replaced file, begins anew."""
 
     def __init__(self) -> None:
         self._folder, self._n_bytes, self._before = Path(), 0, b""
@@ -350,7 +350,7 @@ class HeadGates:
 
     @property
     def n_heads(self) -> int:
-        """How many heads have gates."""
+        """Number of heads with gates."""
         return sum(len(values) for values in self._log_alpha.values())
 
     def onto(self, batch: Batch, rng: np.random.Generator) -> Batch:
@@ -367,21 +367,21 @@ class HeadGates:
         return replace(batch, gates=drawn)
 
     def zero_gradients(self) -> None:
-        """Forget the gradients of the step before."""
+        """Clear the gradients of the previous step."""
         self._adam.zero_grad(set_to_none=True)
 
     def learn(self) -> None:
-        """Take one step, the penalty's gradient added to what the batches gave."""
+        """Take one step, with the penalty's gradient added to that of the batches."""
         torch.autograd.backward(self.penalty * self._expected())
         self._adam.step()
 
     def expected_open(self) -> float:
-        """Σ P(z ≠ 0): how many heads are expected to be open."""
+        """Σ P(z ≠ 0): the expected number of open heads."""
         with torch.no_grad():
             return float(self._expected())
 
     def settled_onto(self, batch: Batch) -> Batch:
-        """The batch with the gates that a checkpoint keeps, each 0 or 1."""
+        """The batch with the gates stored in a checkpoint, each 0 or 1."""
         return replace(batch, gates=self._settled())
 
     def closed(self) -> tuple[HeadRef, ...]:
@@ -404,7 +404,7 @@ class HeadGates:
 
     @torch.no_grad()
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Put back what `tensors` gave; raises LoadError when it is of other heads."""
+        """Restore the output of `tensors`; raises LoadError if it is of other heads."""
         for (stack, layer), log_alpha in self._log_alpha.items():
             prefix = f"{_OF_GATES}{stack}.{layer}/"
             own = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
@@ -439,7 +439,7 @@ class NoGates:
     def learn(self) -> None: ...
 
     def expected_open(self) -> None:
-        """None are counted."""
+        """None, for there are no gates."""
 
     def settled_onto(self, batch: Batch) -> Batch:
         return batch
@@ -456,7 +456,7 @@ class NoGates:
 def build_gates(
     sites: Iterable[Site], part: GatesPart, form: Form, device: torch.device
 ) -> HeadGates | NoGates:
-    """The gates that a recipe asks for."""
+    """The gates of a recipe."""
     stacks = gated_stacks(part, form)
     gated = [site for site in sites if site.stack in stacks]
     return HeadGates(gated, part, device) if gated else NoGates()
@@ -487,12 +487,12 @@ class LowRank(nn.Module):
         return weight + self.scale * (self.b @ self.a)
 
     def merged(self, weight: Tensor) -> Tensor:
-        """The same for keeping: the bits that opening finds."""
+        """The same for saving: with exactly the bits found on opening."""
         return low_rank_sum(weight.detach(), self.a.detach(), self.b.detach(), self.scale)
 
 
 def adapt(module: nn.Module, part: StartPart, seed: int) -> None:
-    """Give every attention of the module adapters and let nothing else of the trained model learn."""
+    """Give every attention of the module adapters, and freeze everything else of the trained model."""
     for name, parameter in module.named_parameters():
         parameter.requires_grad_(not name.startswith(_PRETRAINED) or name.startswith(_ADDED))
     generator = torch.Generator(device="cpu").manual_seed(seed)
@@ -503,13 +503,13 @@ def adapt(module: nn.Module, part: StartPart, seed: int) -> None:
 
 
 def keep_all_but_prompt(module: nn.Module) -> None:
-    """Let nothing learn but the memory tokens in front of a text (Lester et al. 2021)."""
+    """Freeze everything but the memory tokens in front of a text (Lester et al. 2021)."""
     for name, parameter in module.named_parameters():
         parameter.requires_grad_(name == "memory.weight")
 
 
 def adapter_tensors(module: nn.Module) -> dict[str, Tensor]:
-    """W, A and B of every adapted matrix on the CPU, for a resume: a merged W' cannot be taken apart."""
+    """W, A and B of every adapted matrix on the CPU, for a resume: a merged W' cannot be separated."""
     return {
         _PREFIX + name: parameter.detach().cpu().clone()
         for name, parameter in module.named_parameters()
@@ -519,7 +519,7 @@ def adapter_tensors(module: nn.Module) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def restore_adapters(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what `adapter_tensors` gave; raises LoadError when it is of another model."""
+    """Restore the output of `adapter_tensors`; raises LoadError if it is of another model."""
     for name, parameter in module.named_parameters():
         if ".parametrizations." not in name:
             continue
@@ -561,7 +561,7 @@ def _adapted(module: nn.Module) -> Iterator[nn.Linear]:
 
 
 def _merge(module: nn.Module, state: dict[str, Any], prefix: str, _local: object) -> None:
-    """Make a state dictionary that of a model without adapters."""
+    """Convert a state dictionary to that of a model without adapters."""
     names = [name for name in state if name.startswith(prefix) and ".parametrizations." in name]
     for name in names:
         del state[name]
@@ -574,7 +574,7 @@ def _merge(module: nn.Module, state: dict[str, Any], prefix: str, _local: object
 
 
 class Techniques:
-    """The techniques of one run; made before its optimiser, since they decide what learns."""
+    """The techniques of one run; made before its optimiser, since they determine which parameters learn."""
 
     def __init__(
         self,
@@ -618,12 +618,12 @@ class Techniques:
 
     @property
     def open_heads(self) -> float | None:
-        """The expected number of open heads; None where no gates are learned."""
+        """The expected number of open heads; None if no gates are learned."""
         return self.gates.expected_open()
 
     @property
     def spans(self) -> tuple[tuple[str, float], ...] | None:
-        """The span of each head that learns one, by its name; None where none does."""
+        """The span of each head that learns one, by its name; None if none does."""
         if not self._spanned:
             return None
         found = (
@@ -635,16 +635,18 @@ class Techniques:
 
     @property
     def closed_heads(self) -> tuple[HeadRef, ...]:
-        """Heads that a checkpoint says are off."""
+        """Heads recorded as off in a checkpoint."""
         return self.gates.closed()
 
     def for_training(self, batches: Sequence[Batch], rng: np.random.Generator) -> list[Batch]:
-        """The batches of a step, with gates drawn for each text; what the step before left is forgotten."""
+        """The batches of a step, with gates drawn for each text; gradients of the previous step are
+        cleared.
+        """
         self.gates.zero_gradients()
         return [self.gates.onto(batch, rng) for batch in batches]
 
     def for_evaluation(self, batch: Batch) -> Batch:
-        """A held-out batch with the gates a checkpoint would keep."""
+        """A held-out batch with the gates that a checkpoint would store."""
         return self.gates.settled_onto(batch)
 
     def reading(self, step: int) -> AbstractContextManager[None]:
@@ -665,7 +667,7 @@ class Techniques:
         return self.gates.tensors() | (adapter_tensors(self._module) if self._has_adapters else {})
 
     def restore(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Put back what `tensors` gave; returns the rest, which is the optimiser's."""
+        """Restore the output of `tensors`; returns the rest, which is the optimiser's."""
         self.gates.restore(tensors)
         if self._has_adapters:
             restore_adapters(self._module, tensors)

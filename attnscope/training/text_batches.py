@@ -1,4 +1,4 @@
-"""Batches of running text for every objective that reads it, and what it asks of the tokenizer.
+"""Batches of running text for every objective that reads it, and their demands on the tokenizer.
 
 Pairs (Devlin et al. 2018, section 3.1 and appendix A.2): masked, and told whether B follows A.
 
@@ -63,7 +63,7 @@ _SPANS_SEED = 20_191_023
 
 
 def with_sentinels(recipe: Recipe, tokenizer: Tokenizer) -> Tokenizer:
-    """The tokenizer as span corruption needs it; one that has sentinels already is left as it is.
+    """The tokenizer for span corruption; one that has sentinels already is unchanged.
 
     As many are added as the longest text of the recipe can have spans. Raises RecipeError for the
     tokenizer of a model that is gone on from and never had any: its embedding has no rows for them.
@@ -86,7 +86,7 @@ def with_sentinels(recipe: Recipe, tokenizer: Tokenizer) -> Tokenizer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextOfRecipe:
-    """Running text as the ids of a recipe, from which its objective has batches made.
+    """Running text as the ids of a recipe, from which its objective makes batches.
 
     Raises RecipeError when there is too little.
     """
@@ -98,12 +98,12 @@ class TextOfRecipe:
     held_out: Ids
 
     def windows(self, mask_share: float | None) -> BatchMaker:
-        """Stretches of text, in which each token predicts the next or a share is hidden."""
+        """Stretches of text in which each token predicts the next, or a share is hidden."""
         repeated_share = self.recipe.data.repeated_share
         return TextBatches(**self._sizes(), mask_share=mask_share, repeated_share=repeated_share)
 
     def stretches(self) -> BatchMaker:
-        """Two stretches, of which the second follows the first in half of the rows."""
+        """Two stretches; in half of the rows the second follows the first."""
         self._check_enough()
         return PairBatches(**self._sizes(), mask_share=self.recipe.objective.mask_share)
 
@@ -144,14 +144,14 @@ class PairBatches(RunningBatches):
     mask_share: float
 
     def draw(self, rng: np.random.Generator, progress: float) -> Batch:
-        """One random training batch; each sequence follows on with a chance of one half."""
+        """Draw one random training batch; the second stretch follows the first with probability one half."""
         length = self._length(self.training)
         starts = rng.integers(0, len(self.training) - length + 1, size=self.batch_size)
         is_next = rng.random(self.batch_size) < 0.5
         return self._batch(self.training, starts, is_next, length, rng)
 
     def evaluation(self) -> Sequence[Batch]:
-        """Places spread evenly over the held-out text, every second B from elsewhere, always the same."""
+        """Positions spread evenly over the held-out text, every second B from elsewhere, always the same."""
         length = self._length(self.held_out)
         if len(self.held_out) < 8:
             return ()
@@ -235,7 +235,7 @@ def corrupt(window: Ids, hidden: Mask, sentinels: Sequence[int]) -> tuple[Ids, I
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanBatches(RunningBatches):
-    """Windows of running text with other spans hidden each time they are drawn."""
+    """Windows of running text with spans hidden anew for each draw."""
 
     sentinels: tuple[int, ...]
     corrupted_share: float
@@ -259,7 +259,7 @@ class SpanBatches(RunningBatches):
 
     @property
     def _length(self) -> int:
-        """The most tokens of text whose source and target both fit, with what is put around them."""
+        """The maximum length of text whose source and target both fit, with their special tokens."""
         length = self.n_tokens
         while length > 2:
             n_hidden, n_spans = count_spans(length, self.corrupted_share, self.mean_span)
@@ -270,7 +270,7 @@ class SpanBatches(RunningBatches):
         return length
 
     def _batch(self, ids: Ids, starts: NDArray[np.int64], length: int, rng: np.random.Generator) -> Batch:
-        """Every sequence has as many hidden tokens and spans as every other: nothing is padded."""
+        """Every sequence has the same number of hidden tokens and spans: nothing is padded."""
         begin, end = [self.vocabulary.begin_id], [self.vocabulary.end_id]
         sources, targets = [], []
         for start in starts:
@@ -289,7 +289,7 @@ class SpanBatches(RunningBatches):
 
 
 def _parts(total: int, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """`total` cut into `n` parts of at least 1, every way as likely, [n]."""
+    """`total` split into `n` parts of at least 1, uniformly at random, [n]."""
     cuts = np.sort(rng.choice(total - 1, size=n - 1, replace=False)) + 1
     parts: NDArray[np.int64] = np.diff(np.concatenate([[0], cuts, [total]]))
     return parts
@@ -318,7 +318,7 @@ class ChangedBatches(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AfterPrefix(ChangedBatches):
-    """Batches scored only where the next token is not seen: from the prefix's last on."""
+    """Batches scored only where the next token is not visible: from the prefix's last on."""
 
     n_prefix: int
 
@@ -329,7 +329,7 @@ class AfterPrefix(ChangedBatches):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BehindMemory(ChangedBatches):
-    """Batches with memory tokens in front of each text; they tell nothing themselves."""
+    """Batches with memory tokens in front of each text, which are not scored themselves."""
 
     vocab_size: int
     n_memory: int

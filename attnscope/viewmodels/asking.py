@@ -1,4 +1,4 @@
-"""The state of the panel *Ask*: which question is asked about the session's text, and its answer.
+"""The state of the panel *Ask*: the question about the session's text, and its answer.
 
 Hears of the session, and asks, only while somebody looks.
 """
@@ -52,7 +52,7 @@ class AskState:
 
     @property
     def answer(self) -> Answer | None:
-        """The answer to the question, when it is known."""
+        """The answer to the question, once known."""
         reply = self._query.answer
         return reply.answer if reply is not None and reply.question == self.question.name else None
 
@@ -74,7 +74,7 @@ class AskState:
 
     @property
     def kept_run(self) -> str:
-        """The kept run to open in the place of a model that has no such part; empty where there is none."""
+        """The bundled run to open instead of a model without the needed part; empty if there is none."""
         model = self._session.model
         is_open = model is not None and model.name == self.question.kept_run
         return self.question.kept_run if self._query.error and not is_open else ""
@@ -103,7 +103,7 @@ class AskState:
         self._ask()
 
     def set_option(self, name: str, value: Value) -> None:
-        """Choose another value of an option; one that cannot be changes nothing."""
+        """Choose another value of an option; an invalid one changes nothing."""
         try:
             options = with_values(self.options, {name: value})
         except UserError:
@@ -121,7 +121,7 @@ class AskState:
             self.changed.answer.emit()
 
     def _keep_within(self, answer: Answer) -> None:
-        """Take back what was chosen beyond what the model or the text has: the answer is about the last."""
+        """Clip choices beyond the model or the text: the answer is about the last."""
         over = {name: most for name, most in answer.limits if getattr(self.options, name) > most}
         if over:
             self._options[self.question.name] = with_values(self.options, over)
@@ -137,7 +137,7 @@ class AskState:
         return self.question.is_of_head and self._session.primary is None
 
     def _ask(self) -> None:
-        """Ask about what was traced last, unless that was done already."""
+        """Ask about the last traced text, unless that was done already."""
         session = self._session
         model = session.model.sha256 + session.model.name if session.model is not None else ""
         if model != self._model:

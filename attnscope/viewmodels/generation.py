@@ -1,4 +1,4 @@
-"""Letting the model write: settings, the text so far, the token that is looked at, the beam tree.
+"""Generating with the model: settings, the text so far, the selected token, the beam tree.
 
 Widgets read the attributes, call the intents and connect to what `changed`.
 """
@@ -73,26 +73,26 @@ class GenerationState:
 
     @property
     def can_write(self) -> bool:
-        """Whether the open model writes text, and there is one to go on from."""
+        """Whether the open model generates text, and there is one to continue."""
         model = self._session.model
         writes = model is not None and model.form != "encoder" and not model.is_recorded
         return writes and bool(self._session.text.strip())
 
     @property
     def is_writing(self) -> bool:
-        """Whether tokens are on their way."""
+        """Whether tokens are pending."""
         return self.phase == "writing"
 
     @property
     def is_outdated(self) -> bool:
-        """Whether text or gates have changed since it was written; to use it as the text changes nothing."""
+        """Whether text or gates have changed since it was generated; using it as the text changes nothing."""
         text, gates = self._written_for
         is_other = self._session.gates != gates or self._session.text not in (text, self._whole)
         return is_other and (self.phase == "writing" or bool(self.tokens))
 
     @property
     def is_shown(self) -> bool:
-        """Whether the maps of the page are those of the written text."""
+        """Whether the maps of the page are those of the generated text."""
         shown, own = self._session.traced, self._traced
         if shown is None or own is None:
             return False
@@ -105,7 +105,7 @@ class GenerationState:
 
     @property
     def chosen(self) -> WrittenToken | None:
-        """The token that is looked at."""
+        """The selected token."""
         return self.tokens[self.step] if self.step is not None and self.step < len(self.tokens) else None
 
     @property
@@ -124,24 +124,24 @@ class GenerationState:
         return chosen.alternatives if is_there else (*chosen.alternatives[:-1], own)
 
     def row(self, stack: Stack | None) -> int | None:
-        """The row of a map of `stack` that the chosen token was written from; None where it has none."""
+        """The row of a map of `stack` that generated the chosen token; None if it has none."""
         chosen = self.chosen
         return chosen.position if chosen and self.is_shown and stack not in (None, "encoder") else None
 
     # Intents
 
     def set_mode(self, mode: WriteMode) -> None:
-        """Choose tokens in another way."""
+        """Choose tokens by another method."""
         self.set_settings(replace(self.settings, mode=mode))
 
     def set_settings(self, settings: WriteSettings) -> None:
-        """Write with these settings from the next time on."""
+        """Use these settings from the next time on."""
         if settings != self.settings:
             self.settings = settings
             self.changed.settings.emit()
 
     def write(self) -> None:
-        """Let the model write after the text, with the gates as they are."""
+        """Generate after the text, with the current gates."""
         if not self.can_write:
             return
         self.stop()
@@ -168,14 +168,14 @@ class GenerationState:
         self.changed.step.emit()
 
     def stop(self) -> None:
-        """Write no further; what is there stays."""
+        """Stop generating; the text so far stays."""
         if self.is_writing:
             self._requests.cancel(self._number)
             self._number, self.phase = 0, "stopped"
             self.changed.writing.emit()
 
     def choose_step(self, step: int | None) -> None:
-        """Look at another written token: the page then shows the maps of the written text.
+        """Select another generated token: the page then shows the maps of the generated text.
 
         None goes back to the maps of the text itself.
         """
@@ -193,7 +193,7 @@ class GenerationState:
             self.changed.step.emit()
 
     def use_as_text(self) -> None:
-        """Make what was written part of the text; for a translation model, the target."""
+        """Make the generated text part of the text; for a translation model, the target."""
         if not self._whole:
             return
         if self._session.model and self._session.model.takes_target:
@@ -203,7 +203,7 @@ class GenerationState:
 
     @property
     def can_be_used(self) -> bool:
-        """Whether there is something to use as text."""
+        """Whether there is a text to use."""
         return bool(self._whole) and not self.is_writing
 
     # Replies
@@ -239,7 +239,7 @@ class GenerationState:
         self.changed.writing.emit()
 
     def _show_own(self) -> None:
-        """Back to the maps of the text, if they are still those of the text."""
+        """Return to the maps of the text, if they are still current."""
         is_ours = self._session.traced is self._traced and self._traced is not None
         if is_ours and self._own_traced is not None and not self.is_outdated:
             self._session.tracing.show(self._own_traced)
@@ -259,7 +259,9 @@ class GenerationState:
         self.changed.outdated.emit()
 
     def _on_traced(self) -> None:
-        """Somebody else's trace is shown now, or the written one again: the lit row comes or goes."""
+        """React to another trace being shown, or the generated one again: the highlighted row comes or
+        goes.
+        """
         if self.step is not None:
             self.changed.step.emit()
 

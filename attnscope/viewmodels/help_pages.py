@@ -1,4 +1,4 @@
-"""The help pages: reading them, finding words in them, and which one belongs to what is shown.
+"""The help pages: reading them, searching them, and the page for the current view.
 
 A page is a Markdown file whose first line is its title. Its links go to other pages (`help:name#heading`),
 tours (`tour:name`), pages of the program (`page:train`), labs (`lab:name`), questions (`ask:name`), recipes
@@ -70,7 +70,7 @@ HELP_OF_DIALOGS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HelpPage:
-    """One page; `group` is where the list has it, `text` the Markdown with its title."""
+    """One page; `group` is its group in the list, `text` the Markdown with its title."""
 
     name: str
     title: str
@@ -95,7 +95,7 @@ class HelpPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HelpFound:
-    """A place where what is looked for stands; `heading` empty: before the first one."""
+    """A search result; `heading` empty: before the first one."""
 
     page: HelpPage
     heading: str
@@ -103,7 +103,7 @@ class HelpFound:
 
 
 def read_help(folder: Path) -> tuple[HelpPage, ...]:
-    """Every page of `contents.toml`, in its order; raises LoadError naming what is missing or wrong."""
+    """Every page of `contents.toml`, in order; raises LoadError naming what is missing or wrong."""
     try:
         groups = tomllib.loads((folder / "contents.toml").read_text(encoding="utf-8"))["group"]
         names = [(str(group["title"]), str(name)) for group in groups for name in group["pages"]]
@@ -118,12 +118,12 @@ def read_help(folder: Path) -> tuple[HelpPage, ...]:
 
 
 def heading_slug(heading: str) -> str:
-    """A heading as it stands in a link: letters and digits, joined by hyphens."""
+    """A heading as written in a link: letters and digits, joined by hyphens."""
     return "-".join(re.findall(r"[^\W_]+", heading.lower()))
 
 
 def find_in_help(pages: tuple[HelpPage, ...], query: str) -> tuple[HelpFound, ...]:
-    """Places that hold every word of the query, one a section: titles, then headings, then text.
+    """Sections that contain every word of the query: titles, then headings, then text.
 
     Of texts those come first that have them as whole words: "knock" rather than "knocked".
     """
@@ -148,7 +148,7 @@ def find_in_help(pages: tuple[HelpPage, ...], query: str) -> tuple[HelpFound, ..
 
 
 def help_name(page: str, tab: str = "", view: str = "") -> str:
-    """The help page for what is shown: of the tab or view when it has its own, else of the page."""
+    """The help page for the current view: of the tab or view if it has one, else of the page."""
     for place in (f"{page}/{tab}", f"{page}/{view}", page):
         if place in HELP_OF_VIEWS:
             return HELP_OF_VIEWS[place]
@@ -181,7 +181,7 @@ def _measures() -> str:
 
 
 def _labs() -> str:
-    """A part for each lab, with what can be set in it."""
+    """A part for each lab, with its settings."""
     parts = []
     for lab in labs.LABS.values():
         about = cleandoc(lab.help)
@@ -276,7 +276,7 @@ def _plain(text: str) -> str:
 
 
 def _excerpt(text: str, words: list[str]) -> str:
-    """Some words of the text around what was found."""
+    """Some words of the text around the match."""
     plain = _plain(text)
     places = [plain.lower().find(word) for word in words]
     first = min((place for place in places if place >= 0), default=0)

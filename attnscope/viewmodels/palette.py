@@ -1,4 +1,4 @@
-"""Finding one of very many things by a few letters: what the command palette offers, and its order.
+"""Searching very many things by a few letters: the contents of the command palette, and their order.
 
 A query matches when each of its words stands in the text, as a whole or as letters in order; small words
 of a question, such as `what does this`, need not, and a question that students ask needs half of the others.
@@ -66,7 +66,7 @@ _MARKS = "?!.,;:…\"'“”‘’"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One thing that can be done or gone to. `key` tells it from all others; `keys` is its shortcut.
+    """One command or destination. `key` identifies it; `keys` is its shortcut.
 
     `search` are further words that find it and are not shown.
     """
@@ -82,7 +82,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemMatch:
-    """An item that fits the query; `places` are the letters of its title to mark."""
+    """An item that matches the query; `places` are the letters of its title to mark."""
 
     item: Item
     places: tuple[int, ...] = ()
@@ -92,7 +92,7 @@ class ItemMatch:
 def find(
     items: Iterable[Item], query: str, *, used: Mapping[str, int] | None = None, n_shown: int = N_SHOWN
 ) -> tuple[ItemMatch, ...]:
-    """The items that fit, best first; `used` ranks what was chosen lately (1: last) before the rest.
+    """The matching items, best first; `used` ranks recent choices (1: last) before the rest.
 
     Without a query: what was used lately, then everything but the heads, as it came.
     """

@@ -1,4 +1,4 @@
-"""States of what lies behind an output and inside a head."""
+"""States of the panels on the causes of an output and on the inside of a head."""
 
 from typing import TYPE_CHECKING
 

@@ -102,7 +102,7 @@ class LensState:
         self._ask()
 
     def _ask(self) -> None:
-        """Ask for the text that was traced last, unless that was done already."""
+        """Request the last traced text, unless that was done already."""
         session = self._session
         if not self.query.is_watched or session.model is None:
             return
@@ -150,7 +150,7 @@ def rows_name(table: LensTable) -> str:
 
 
 def level_name(level: int) -> str:
-    """The head of a column: `in` for what enters the first layer, then the layers' numbers."""
+    """The column heading: `in` for the input of the first layer, then the layers' numbers."""
     return "in" if level == 0 else str(level - 1)
 
 
@@ -172,13 +172,13 @@ METHOD_TIPS: dict[Method, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenToken:
-    """A token that a person chose; it counts as long as the text has the same tokens."""
+    """A token chosen by the user; it counts as long as the text has the same tokens."""
 
     place: int = 0
     tokens: tuple[Token, ...] = ()
 
     def is_of(self, tokens: tuple[Token, ...]) -> bool:
-        """Whether it was chosen among these."""
+        """Whether it was chosen among these tokens."""
         return bool(self.tokens) and tokens == self.tokens
 
 
@@ -192,7 +192,7 @@ class AcrossChanges(SignalGroup):
 
 
 class AcrossState:
-    """At most one request is under way; the chosen token stays while the text does."""
+    """At most one request at a time; the chosen token stays while the text does."""
 
     def __init__(self, session: Session, requests: Requests) -> None:
         self._session, self._requests = session, requests
@@ -207,13 +207,13 @@ class AcrossState:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The output tokens that can be chosen: those of the stack that predicts."""
+        """The output tokens to choose from: those of the stack that predicts."""
         traced = self._session.traced_text
         return _predicting(traced).tokens if traced is not None else ()
 
     @property
     def position(self) -> int:
-        """The output token chosen; at first one that the model tells something at."""
+        """The output token chosen; initially one at which the model gives an output."""
         tokens, traced = self.tokens, self._session.traced_text
         if self._chosen.is_of(tokens):
             return self._chosen.place
@@ -256,7 +256,7 @@ class AcrossState:
 
     @property
     def is_followed(self) -> bool:
-        """Whether there is a text, and one short enough to be followed across layers."""
+        """Whether there is a text short enough to be followed across layers."""
         traced = self._session.traced_text
         return traced is not None and bool(self.tokens) and _n_keys(traced) <= MAX_TOKENS
 
@@ -290,7 +290,7 @@ class AcrossState:
         return next((row for row in rows if row.method == method), None)
 
     def numbers(self, method: Method) -> NDArray[np.float64] | None:
-        """A method's numbers as they are shown: shares of their sum, or as they were computed."""
+        """A method's numbers as shown: shares of their sum, or unscaled."""
         row = self.row(method)
         if row is None or row.weights is None:
             return None
@@ -314,7 +314,7 @@ class AcrossState:
             self._ask()
 
     def show_shares(self, has_shares: bool) -> None:
-        """Show each method's numbers as shares of their sum, or as they were computed."""
+        """Show each method's numbers as shares of their sum, or unscaled."""
         if has_shares != self.has_shares:
             self.has_shares = has_shares
             self.changed.rows.emit()
@@ -326,7 +326,7 @@ class AcrossState:
         return shown.flow_done / len(shown.keys) if shown is not None and shown.flow_done else None
 
     def stop(self) -> None:
-        """Give the flow up; the other methods stay."""
+        """Cancel the flow; the other methods stay."""
         shown = self.query.answer
         if shown is not None and shown.flow_done:
             self._requests.send(StopWork(work="ShowInfluence"))
@@ -353,7 +353,7 @@ class AcrossState:
         self._ask()
 
     def _ask(self) -> None:
-        """Ask for the trace that is shown, unless that was done already."""
+        """Request the current trace, unless that was done already."""
         session = self._session
         traced = session.tracing.settled if self.query.is_watched else None
         if traced is None:
@@ -377,7 +377,7 @@ class AcrossState:
 
 
 def number_words(value: float) -> str:
-    """A number of the table: two digits after the point, a dot for nothing at all."""
+    """A number of the table: two decimals, a dot for zero."""
     if not math.isfinite(value):
         return ""
     if value == 0:
@@ -446,7 +446,7 @@ class GraphState:
 
     @property
     def graph(self) -> AttentionGraph | None:
-        """The graph, when it is known."""
+        """The graph, once known."""
         return self.query.answer.graph if self.query.answer is not None else None
 
     def watch(self, is_watched: bool) -> None:
@@ -455,7 +455,7 @@ class GraphState:
         self._ask()
 
     def choose_threshold(self, threshold: float) -> None:
-        """Show what carries at least this share of the output."""
+        """Show edges that carry at least this share of the output."""
         if threshold in THRESHOLDS and threshold != self.threshold:
             self.threshold = threshold
             self.changed.graph.emit()
@@ -471,7 +471,7 @@ class GraphState:
         self.changed.graph.emit()
 
     def _ask(self) -> None:
-        """Ask for what is shown, unless that was done already."""
+        """Request the current view, unless that was done already."""
         session, across = self._session, self._across
         traced = session.traced
         if not self.query.is_watched or traced is None or session.tracing.is_stale:

@@ -44,7 +44,7 @@ class AttributingChanges(SignalGroup):
 
 
 class AttributingState:
-    """The output token is that of `across`; the answers hold for it alone."""
+    """The output token is that of `across`; the answers apply to it alone."""
 
     automatic = ("its prediction", "its runner-up")
     """What an answer stands for that nobody has chosen."""
@@ -73,7 +73,7 @@ class AttributingState:
 
     @property
     def found(self) -> Attribution | None:
-        """The parts, when they are known."""
+        """The parts, once known."""
         return self._query.answer.attribution if self._query.answer is not None else None
 
     @property
@@ -83,7 +83,7 @@ class AttributingState:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The output tokens that can be chosen; none where there is one class of the whole input."""
+        """The output tokens to choose from; none if the whole input has one class."""
         return self._across.tokens if self._across.whole_at is None else ()
 
     @property
@@ -98,7 +98,7 @@ class AttributingState:
 
     @property
     def compared(self) -> tuple[Token | None, Token | None]:
-        """The two tokens whose logits are shown, None while that is unknown."""
+        """The two tokens whose logits are compared, None while unknown."""
         found = self.found
         return (found.answer, found.other) if found is not None else (None, None)
 
@@ -116,7 +116,7 @@ class AttributingState:
 
     @property
     def reason(self) -> str:
-        """Why there can be no parts; empty while there are some, or some to come."""
+        """Why there can be no parts; empty if there are some, or may be."""
         return refusal_of(self._session.model) or self._query.error
 
     @property
@@ -136,7 +136,7 @@ class AttributingState:
 
     @property
     def statement(self) -> str:
-        """The difference that is taken apart."""
+        """The difference that is attributed."""
         found = self.found
         if found is None:
             return ""
@@ -163,7 +163,7 @@ class AttributingState:
         self._across.choose(position)
 
     def choose_answers(self, answer: WishedToken, other: WishedToken) -> None:
-        """Compare other tokens; None is what the model says."""
+        """Compare other tokens; None is the model's own choice."""
         wished = (clean_wish(answer), clean_wish(other))
         if wished != (self.answer, self.other):
             self.answer, self.other = wished
@@ -207,7 +207,7 @@ class AttributingState:
         self._ask()
 
     def _ask(self) -> None:
-        """Ask for the text that is shown, unless that was done already."""
+        """Request the current text, unless that was done already."""
         session = self._session
         traced = session.tracing.settled if self._query.is_watched and not refusal_of(session.model) else None
         if traced is None or not self._across.tokens:
@@ -225,7 +225,7 @@ class AttributingState:
 
 
 def refusal_of(model: ModelInfo | None) -> str:
-    """Why nothing can be taken apart in a model; empty where it can be tried, and without a model."""
+    """Why a model's outputs cannot be attributed; empty if it can be tried, and without a model."""
     if model is None:
         return ""
     if model.is_recorded:
@@ -244,7 +244,7 @@ def refusal_of(model: ModelInfo | None) -> str:
 
 
 def part_words(part: Contribution, total: float) -> str:
-    """One part in words: what it adds, and its share of the whole difference."""
+    """One part in words: its contribution, and its share of the whole difference."""
     share = f", {percent(part.value / total, 1)} of the difference" if total else ""
     is_named = part.kind != "head" or part.label.startswith(f"{part.stack} ")
     kind = part.label if is_named else f"{part.stack} {part.label}"
@@ -252,7 +252,7 @@ def part_words(part: Contribution, total: float) -> str:
 
 
 def clean_wish(wish: WishedToken) -> WishedToken:
-    """A wished token, None where nothing was typed."""
+    """A requested token, None if nothing was typed."""
     return (wish or None) if isinstance(wish, str) else wish
 
 
@@ -271,7 +271,7 @@ WHAT_NAMES: dict[What, str] = {
 
 
 def patch_sentence(found: PatchMap, row: int, column: int) -> str:
-    """One cell in words; with a row of −1 the largest one, empty where all are missing."""
+    """One cell in words; for a row of −1 the largest one, empty if all are missing."""
     if np.isnan(found.patched).all():
         return ""
     is_largest = row < 0
@@ -300,7 +300,7 @@ def end_of_change(first: str, second: str) -> int:
 
 
 def counterpart(text: str, samples: Sequence[Sample]) -> str:
-    """The sample that differs from a text in one word; empty when there is none."""
+    """The sample that differs from a text in one word; empty if there is none."""
     words = text.split()
     for sample in samples:
         others = sample.text.split()
@@ -350,19 +350,19 @@ class Exchange:
         return self._chosen if self._is_chosen and self._chosen in self.whats else self.whats[0]
 
     def choose(self, what: str) -> None:
-        """Exchange something else; a map that is shown is made anew."""
+        """Exchange something else; a current map is made anew."""
         chosen = next((known for known in self.whats if known == what), self.what)
         if chosen != self.what:
             self._chosen, self._is_chosen = chosen, True
             self._again()
 
     def forget(self) -> None:
-        """Another model is open: nothing is chosen."""
+        """Reset the choices for another model."""
         self._is_chosen = False
 
 
 class FoundPatches:
-    """The map that was made last, in cells and in words."""
+    """The last map, in cells and in words."""
 
     def __init__(self, session: Session, across: AcrossState, job: Job[PatchingNews, TextsPatched]) -> None:
         self._session, self._across, self._job = session, across, job
@@ -392,11 +392,11 @@ class FoundPatches:
         )
 
     def about(self, corrupt: str) -> str:
-        """The map in words, for a caption; `corrupt` is the text that was patched into."""
+        """The map in words, for a caption; `corrupt` is the text that was patched."""
         return f"Patched into “{corrupt.strip()}”; {self.statement}"
 
     def side_of(self, row: int) -> str:
-        """Whose positions the columns are: `source` or `target`; empty in a map of heads."""
+        """The side whose positions are the columns: `source` or `target`; empty in a map of heads."""
         found = self.patched
         if found is None or found.kind == "head":
             return ""
@@ -430,7 +430,7 @@ def output_words(across: AcrossState, position: int) -> str:
 
 
 class PatchingState:
-    """One map at most is under way; it is for the text, answers and gates it was asked with."""
+    """At most one map at a time; it belongs to the text, answers and gates with which it was requested."""
 
     automatic = ("the first text's prediction", "the second's prediction")
     """What an answer stands for that nobody has chosen."""
@@ -471,12 +471,12 @@ class PatchingState:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The output tokens that can be read; none where there is one class of the whole input."""
+        """The output tokens to choose from; none if the whole input has one class."""
         return self._across.tokens if self._across.whole_at is None else ()
 
     @property
     def position(self) -> int:
-        """The output token that is read: as chosen, or where the runs were found to differ; −1: not yet."""
+        """The output token read: as chosen, or where the runs differ; −1: not yet known."""
         if self._across.whole_at is not None:
             return self._across.whole_at
         if self._position is not None:
@@ -502,13 +502,13 @@ class PatchingState:
 
     @property
     def compared(self) -> tuple[Token | None, Token | None]:
-        """The two tokens whose logits are compared, None while that is unknown."""
+        """The two tokens whose logits are compared, None while unknown."""
         found = self.found.patched
         return (found.answer, found.other) if found is not None else (None, None)
 
     @property
     def is_runnable(self) -> bool:
-        """Whether there are two texts, and no map under way."""
+        """Whether there are two texts, and no map in progress."""
         traced = self._session.traced
         is_open = traced is not None and traced.is_whole and not self.reason
         corrupt = self.corrupt.strip()
@@ -559,13 +559,15 @@ class PatchingState:
             self._outdate()
 
     def choose_position(self, position: int) -> None:
-        """Read another output token; a map that is shown is made anew."""
+        """Read another output token; a current map is made anew."""
         if 0 <= position < len(self.tokens) and position != self._position:
             self._position, self.answer, self.other = position, None, None
             self._again()
 
     def choose_answers(self, answer: WishedToken, other: WishedToken) -> None:
-        """Compare other tokens; None is what the first run says, and the second. A map is made anew."""
+        """Compare other tokens; None is the output of the first run, and of the second. A map is made
+        anew.
+        """
         wished = (clean_wish(answer), clean_wish(other))
         if wished != (self.answer, self.other):
             self.answer, self.other = wished
@@ -593,7 +595,7 @@ class PatchingState:
         self.changed.progress.emit()
 
     def stop(self) -> None:
-        """Give the map up."""
+        """Cancel the map."""
         if self.job.stop():
             self.changed.progress.emit()
 
@@ -616,7 +618,9 @@ class PatchingState:
 
     @property
     def _is_searching(self) -> bool:
-        """Whether the worker chooses the output token: texts with a target differ at a place unknown here."""
+        """Whether the worker chooses the output token: texts with a target differ at a position unknown
+        here.
+        """
         return self._position is None and {"encoder", "decoder"} <= {*self.exchange.whats}
 
     def _on_model_or_trace(self) -> None:
@@ -634,7 +638,9 @@ class PatchingState:
         self.changed.selection.emit()
 
     def _propose(self) -> None:
-        """For a new text: its counterpart among the samples, or the text itself to be changed."""
+        """Suggest a second text for a new text: its counterpart among the samples, or the text itself for
+        editing.
+        """
         session = self._session
         if session.text != self._for_text:
             self._for_text, self._position = session.text, None

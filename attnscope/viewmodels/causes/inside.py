@@ -35,7 +35,7 @@ STEP_TIPS: dict[Step, str] = {
 def step_words(
     inside: HeadInside, step: Step, row: int | None, dimension: int | None = None
 ) -> tuple[str, str]:
-    """The formula of a step with the numbers of the key in `row`, and what else there is to say.
+    """The formula of a step with the numbers of the key in `row`, and further notes.
 
     `dimension` is the one under the cursor: of q and k, or of the values in the last two steps.
     """
@@ -75,7 +75,7 @@ def check_words(inside: HeadInside) -> str:
 
 
 def column_words(inside: HeadInside) -> dict[str, str]:
-    """The heading of every column that this head has, from left to right."""
+    """The heading of every column of this head, from left to right."""
     heads = {"k": "k"}
     heads["products"] = {"product": "q ∘ k", "additive": "w tanh(q+k)", "kernel": "q ∘ k"}[inside.comparison]
     heads["dot"] = "sum" if inside.comparison == "additive" else "q · k"
@@ -238,18 +238,18 @@ class InsideState:
 
     @property
     def inside(self) -> HeadInside | None:
-        """The numbers, when they are known; the query is called as the maps call their rows."""
+        """The numbers, once known; the query is named as rows of maps are."""
         answer = self.asking.answer
         return None if answer is None else answer.inside.called_after(self._session.aspect.rows)
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The queries that can be chosen, as they are read."""
+        """The queries to choose from, as tokens."""
         return queries_of(self._session, "read")
 
     @property
     def query(self) -> int:
-        """The chosen query; at first the last one that is a token of the text."""
+        """The chosen query; initially the last one that is a token of the text."""
         tokens = self.tokens
         if self._chosen.is_of(tokens):
             return self._chosen.place
@@ -282,7 +282,9 @@ class InsideState:
 
     @property
     def rest_of_layer(self) -> dict[str, Value] | None:
-        """The options of *Layer step by step* that go on from here; None where no model can go on."""
+        """The options of *Layer step by step* that continue from here; None if the model does not
+        support it.
+        """
         model, head = self._session.model, self._session.primary
         if model is None or model.is_recorded or head is None or head.stack not in _STACKS or not self.tokens:
             return None
@@ -304,13 +306,13 @@ class InsideState:
             self._ask()
 
     def bring_back(self, step: str, query: int) -> None:
-        """Look at what was looked at before: at once, or when the trace is there that is on its way."""
+        """Restore an earlier view: at once, or when the pending trace arrives."""
         self.choose_step(step)
         self._awaited_query = query
         self._take_awaited()
 
     def choose_token(self, side: str, place: int) -> None:
-        """Look at a token of one text as the query, if queries are of that text."""
+        """Use a token of one text as the query, if queries are of that text."""
         head, session = self._session.primary, self._session
         has_target = session.traced is not None and session.traced.target is not None
         sides = sides_of(head.stack if head else None, session.sites, has_target=has_target)
@@ -318,7 +320,7 @@ class InsideState:
             self.choose_query(place)
 
     def walk_queries(self, n: int) -> None:
-        """Go `n` queries on or back, as far as there are any."""
+        """Move `n` queries on or back, as far as there are any."""
         self.choose_query(min(max(self.query + n, 0), max(len(self.tokens) - 1, 0)))
 
     def choose_step(self, step: str) -> None:
@@ -329,7 +331,7 @@ class InsideState:
             self.changed.step.emit()
 
     def walk_steps(self, n: int) -> None:
-        """Go `n` steps on or back."""
+        """Move `n` steps on or back."""
         self.choose_step(STEPS[min(max(STEPS.index(self.step) + n, 0), len(STEPS) - 1)])
 
     def point_at(self, row: int | None, dimension: int | None = None) -> None:
@@ -341,13 +343,13 @@ class InsideState:
             self.changed.key.emit()
 
     def point_at_key(self, key: int | None) -> None:
-        """The same for a key by its place in the text, where it is shown."""
+        """The same for a key by its position in the text, if shown."""
         inside = self.inside
         if inside is not None and key != self.pointed.key and (key is None or key in inside.keys):
             self.point_at(None if key is None else inside.keys.index(key))
 
     def walk_keys(self, n: int) -> None:
-        """Go `n` rows down or up."""
+        """Move `n` rows down or up."""
         inside, row = self.inside, self.row
         if inside is not None and inside.keys:
             self.point_at(0 if row is None else min(max(row + n, 0), len(inside.keys) - 1))
@@ -384,7 +386,7 @@ class InsideState:
             self.choose_query(query)
 
     def _ask(self) -> None:
-        """Ask for what is looked at, unless that was done already."""
+        """Request the current view, unless that was done already."""
         if not self.asking.is_watched:
             return
         traced, head = self._session.tracing.settled, self._session.primary

@@ -54,7 +54,7 @@ _LONGEST_NAME = 16
 
 
 def align_tokens(first: Sequence[Token], second: Sequence[Token], way: Way = "pairs") -> TokenAlignment:
-    """Both texts on one axis; tokens without a partner stand in a slot of their own."""
+    """Both texts on one axis; tokens without a partner have a slot of their own."""
     if way == "position":
         n = max(len(first), len(second))
         return _alignment([(_at(i, first), _at(i, second)) for i in range(n)])
@@ -72,7 +72,7 @@ def align_tokens(first: Sequence[Token], second: Sequence[Token], way: Way = "pa
 def align_stacks(
     first: Traced, second: Traced, way: Way = "pairs", rows: Rows = "read"
 ) -> tuple[StackAlignment, ...]:
-    """The axes of every stack that both traces have; where there is none, of the first of each.
+    """The axes of every stack that both traces have; if there is none, of the first of each.
 
     Rows are matched by what they are called after.
     """
@@ -129,7 +129,7 @@ def alignment_words(alignment: TokenAlignment, first: Sequence[Token], second: S
 
 
 def _blocks(first: list[str], second: list[str]) -> Iterator[tuple[str, int, int, int, int]]:
-    """The blocks of `difflib`, with what both texts begin and end with taken off before."""
+    """The blocks of `difflib`, after removing the common beginning and end."""
     n_both = min(len(first), len(second))
     start = next((k for k in range(n_both) if first[k] != second[k]), n_both)
     n_rest = n_both - start
@@ -201,17 +201,17 @@ class ComparedMaps:
 
     @property
     def end(self) -> float:
-        """The |Δ| at the ends of the colours; 1 where nothing differs."""
+        """The |Δ| at the ends of the colours; 1 if nothing differs."""
         return max(self.limit or self.peak, _LEAST_LIMIT) if self.limit or self.peak else 1.0
 
     @property
     def mean_abs(self) -> float:
-        """The mean |Δ| over the cells that both sides allow; NaN when there is none."""
+        """The mean |Δ| over the cells that both sides allow; NaN if there is none."""
         return mean_abs_of(self.delta)
 
     @property
     def moved(self) -> float:
-        """The mean share of its weight that a query moves, 0…1."""
+        """The mean share of a query's weight that moves, 0…1."""
         return moved_of(self.delta)
 
     @property
@@ -245,7 +245,7 @@ def compare_maps(
     limit: float = 0.0,
     row_names: Rows = "written",
 ) -> ComparedMaps:
-    """Both maps of one head on shared axes, from their exact weights; rows are called after `row_names`."""
+    """Both maps of one head on shared axes, from their exact weights; rows are named by `row_names`."""
     first, second = labelled(first, row_names), labelled(second, row_names)
     placed = on_slots(first.weights, rows, cols, "A"), on_slots(second.weights, rows, cols, "B")
     delta, kinds = difference(*placed)
@@ -271,7 +271,7 @@ def compare_maps(
 
 
 def cell_words(shown: ComparedMaps, query: int, key: int) -> tuple[str, str]:
-    """A cell in two lines: both weights with Δ, and the tokens it lies between."""
+    """A cell in two lines: both weights with Δ, and its tokens."""
     sides = [_weight_words(shown.weights(which)[query, key]) for which in ("A", "B")]
     delta = shown.delta[query, key]
     values = f"A {sides[0]}   B {sides[1]}"
@@ -296,7 +296,7 @@ def _placed(tokens: tuple[Token, ...], slots: tuple[int, ...]) -> tuple[Token, .
 
 
 def _merged(first: tuple[Token, ...], second: tuple[Token, ...]) -> tuple[Token, ...]:
-    """One name for each slot: the token of both, of one, or both with an arrow between."""
+    """One name for each slot: the token of both, of one, or both with an arrow between them."""
     merged = []
     for a, b in zip(first, second, strict=True):
         if a is GAP or b is GAP or a.label == b.label:
@@ -335,7 +335,7 @@ def kind_words(kind: OutputKind, model: ModelInfo | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateRow:
-    """One token with its probability before and after; None when it is not among the best there.
+    """One token with its probability before and after; None if it is not among the best there.
 
     Then it has no more than `before_below` or `after_below`, the least of the best; None: that is not known.
     `name` is what the token is called where another one reads alike; see `records.tokens.told_apart`.
@@ -357,7 +357,7 @@ class CandidateRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A stretch of generated text that is common to both sides, or not."""
+    """A stretch of generated text, common to both sides or not."""
 
     text: str
     is_changed: bool
@@ -385,7 +385,7 @@ def rows_of_both(
     n_rows: int = 8,
     lows: tuple[float | None, float | None] = (None, None),
 ) -> tuple[CandidateRow, ...]:
-    """The candidates of both sides, the most probable on either side first; `lows` are the least of each.
+    """The candidates of both sides, the most probable on either side first; `lows` are the smallest of each.
 
     `is_by_piece` takes pieces that read alike as one: models with different vocabularies number them
     differently. After three rows, those that would round to nothing on both sides are left out.
@@ -413,19 +413,19 @@ def rows_of_both(
 
 
 def prediction_labels(comparison: Comparison) -> tuple[str, ...]:
-    """One label for each prediction that can be chosen."""
+    """One label for each selectable prediction."""
     return tuple(prediction.context for prediction in comparison.before.predictions)
 
 
 def token_labels(output: Output) -> dict[int, str]:
-    """The most probable label of each token, by its index; none where labels are of whole texts."""
+    """The most probable label of each token, by its index; none if labels are of whole texts."""
     if output.kind != "class" or len(output.predictions) < 2:
         return {}
     return {one.position: one.candidates[0].token.piece for one in output.predictions if one.candidates}
 
 
 def labels_text(output: Output, tokens: Sequence[Token]) -> str:
-    """The labels of a text's tokens in a row; of a pointer the tokens that it points to, and as what."""
+    """The labels of a text's tokens in a row; for a pointer the tokens pointed to, and their roles."""
     labels = token_labels(output)
     if not output.predictions or NOT_MEANT not in {*labels.values()}:
         return f"says “{_cut(' '.join(labels.values()))}”" if labels else ""
@@ -437,7 +437,7 @@ def labels_text(output: Output, tokens: Sequence[Token]) -> str:
 
 
 def follows_text(comparison: Comparison) -> str:
-    """Whether the second text follows the first, before and after; empty where nobody asked."""
+    """Whether the second text follows the first, before and after; empty if not asked."""
     before, after = comparison.before.follows, comparison.after.follows
     if before is None or after is None:
         return ""
@@ -460,7 +460,9 @@ COPIED_TIP = (
 
 
 def copied_text(comparison: Comparison, index: int) -> str:
-    """Whether a prediction is written or copied, before and after; empty where a model copies nothing."""
+    """Whether a prediction is generated or copied, before and after; empty for a model that copies
+    nothing.
+    """
     sides = (comparison.before.p_write, comparison.after.p_write)
     if not all(index < len(side) for side in sides):
         return ""
@@ -486,7 +488,7 @@ def certainty_text(comparison: Comparison) -> str:
 
 
 def unsure_text(comparison: Comparison) -> str:
-    """A warning beside a text that the model is not sure of; else empty."""
+    """A warning beside a text if the model is unsure of it; else empty."""
     value = comparison.before.certainty
     if value is None or value >= UNSURE:
         return ""
@@ -494,8 +496,8 @@ def unsure_text(comparison: Comparison) -> str:
 
 
 def most_changed_position(comparison: Comparison) -> int:
-    """The prediction that the gates moved most, by KL; when none moved that of the first token that is meant
-    where a model points, else the first.
+    """The prediction that the gates changed most, by KL; if none changed, that of the first token pointed to
+    for a pointer, else the first.
     """
     values = [value if value == value else 0.0 for value in comparison.kl_nats]
     largest = max(values, default=0.0)
@@ -508,7 +510,7 @@ def most_changed_position(comparison: Comparison) -> int:
 
 
 def text_difference(before: str, after: str) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
-    """Both texts cut into stretches of words that are common to both or changed."""
+    """Both texts split into stretches of words, common to both or changed."""
     words_before, words_after = _words(before), _words(after)
     matcher = difflib.SequenceMatcher(None, words_before, words_after, autojunk=False)
     left: list[Segment] = []
@@ -559,7 +561,7 @@ class MeasureDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedAnswer:
-    """A prediction of A, of B, or of both at places that stand for each other.
+    """A prediction of A, of B, or of both at corresponding positions.
 
     `pair` are their numbers in both outputs; None where one side has no such position.
     """
@@ -573,7 +575,7 @@ class PairedAnswer:
 def measure_differences(
     first: Traced | None, second: Traced | None, head: HeadRef | None, second_head: HeadRef | None
 ) -> tuple[MeasureDifference, ...]:
-    """Every measure of a head of A against a head of B; empty when neither is there."""
+    """Every measure of a head of A against a head of B; empty if neither exists."""
     own = find_measures(first.measures, head) if first and head else None
     other = find_measures(second.measures, second_head) if second and second_head else None
     if own is None and other is None:
@@ -617,7 +619,7 @@ def kl_words(kl_nats: tuple[float, ...], at: int) -> str:
 
 
 def most_apart(kl_nats: tuple[float, ...]) -> int:
-    """The pair of answers that lie furthest apart; the first when none do."""
+    """The pair of answers that are furthest apart; the first if none differ."""
     values = [value if math.isfinite(value) else 0.0 for value in kl_nats]
     largest = max(values, default=0.0)
     return values.index(largest) if largest > _LEAST_NATS else 0

@@ -1,4 +1,4 @@
-"""The two sides of a comparison: what each is to be, and its traces, asked for one at a time for each."""
+"""The two sides of a comparison: the choice for each, and its traces, requested one at a time for each."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ from attnscope.viewmodels.session.state import Session
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideWish:
-    """Everything a trace of one side depends on; `model` is as requests name it."""
+    """Everything that a trace of one side depends on; `model` is as in requests."""
 
     source: str
     model: str
@@ -45,7 +45,7 @@ class SideWish:
 
 @dataclass(slots=True)
 class Side:
-    """One side with what the worker has sent of it. `view` names it in requests and never changes."""
+    """One side with the worker's results for it. `view` names it in requests and never changes."""
 
     view: str
     choice: SideChoice
@@ -59,14 +59,14 @@ class Side:
     maps: dict[HeadRef, HeadMap] = field(default_factory=dict)
 
     def forget(self) -> None:
-        """Nothing is there to be shown of this side."""
+        """Clear the results of this side."""
         self.traced, self.shown, self.wish, self.number = None, None, None, 0
         self.heads_number, self.progress, self.error = 0, "", ""
         self.maps.clear()
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a trace is on its way."""
+        """Whether a trace is pending."""
         return self.number != 0
 
     @property
@@ -103,7 +103,7 @@ def wish_of(choice: SideChoice, session: Session) -> SideWish | None:
 
 @dataclass(frozen=True, slots=True)
 class Companion:
-    """A text that one side reads so that there is something to compare; `words` say what it is."""
+    """A text that one side reads to allow a comparison; `words` describe it."""
 
     text: str
     words: str
@@ -148,7 +148,7 @@ def companion(text: str, samples: tuple[Sample, ...]) -> Companion:
 
 
 def with_words_exchanged(text: str) -> Companion:
-    """The text with two neighbouring words exchanged, long ones if there are; empty where no two differ.
+    """The text with two neighbouring words exchanged, long ones if there are; empty if no two differ.
 
     Neighbours, so that most tokens keep a partner to be compared with.
     """
@@ -235,7 +235,7 @@ class CompareChanges(SignalGroup):
 
 
 class SideTraces:
-    """Holds both sides; `head_of` says which head of each is looked at, `changed` is told what comes."""
+    """Holds both sides; `head_of` gives the selected head of each, `changed` is notified of results."""
 
     def __init__(
         self,
@@ -257,12 +257,12 @@ class SideTraces:
 
     @property
     def is_shown(self) -> bool:
-        """Whether there are two traces to look at."""
+        """Whether there are two traces to compare."""
         return all(side.traced is not None for side in self.sides.values())
 
     @property
     def is_same_wish(self) -> bool:
-        """Whether both sides ask for the same thing, so that nothing can differ."""
+        """Whether both sides request the same thing, so that nothing can differ."""
         return self.wish("A") is not None and self.wish("A") == self.wish("B")
 
     @property
@@ -282,23 +282,23 @@ class SideTraces:
 
     @property
     def both(self) -> tuple[Traced, Traced] | None:
-        """The traces of both sides, when both are there and none newer is on its way."""
+        """The traces of both sides, if both are there and no newer one is pending."""
         first, second = self.sides["A"].traced, self.sides["B"].traced
         return None if first is None or second is None or self.is_waiting else (first, second)
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """The numbers of the traces that are there; 0: none."""
+        """The numbers of the current traces; 0: none."""
         first, second = (side.traced.number if side.traced else 0 for side in self.sides.values())
         return first, second
 
     def map_of(self, which: Which) -> HeadMap | None:
-        """The head that is looked at, in full, when it has come."""
+        """The selected head in full, once received."""
         head = self._head_of(which)
         return self.sides[which].maps.get(head) if head is not None else None
 
     def take(self, compared: Comparing) -> bool:
-        """Take over what both sides are to be; sides that change places keep all that has come of them.
+        """Set the choice for both sides; sides that are swapped keep all their results.
 
         Whether they have changed places.
         """
@@ -312,13 +312,13 @@ class SideTraces:
         return is_swapped
 
     def forget_open_model(self) -> None:
-        """Another model is open: what is of the one before is not to be shown."""
+        """Drop the results for the previous model."""
         for side in self.sides.values():
             if side.choice.model is None or (side.wish and side.wish.model == OPEN_MODEL):
                 side.forget()
 
     def pump(self) -> bool:
-        """Ask for what is missing; whether a side has nothing to be shown any more."""
+        """Request what is missing; returns whether a side has lost its results."""
         is_lost = False
         for which, side in self.sides.items():
             wish = wish_of(side.choice, self._session)
@@ -332,7 +332,7 @@ class SideTraces:
         return is_lost
 
     def give_up(self) -> tuple[int, ...]:
-        """Wait for no trace any more; the numbers of the requests, which the worker is to give up."""
+        """Stop waiting for traces; returns the numbers of the requests to cancel."""
         numbers = []
         for side in self.sides.values():
             if side.is_waiting:
@@ -343,13 +343,13 @@ class SideTraces:
         return tuple(numbers)
 
     def again(self) -> None:
-        """Let what was stopped or failed be asked for once more."""
+        """Allow stopped or failed requests to be sent again."""
         for side in self.sides.values():
             if side.error:
                 side.forget()
 
     def fetch_heads(self) -> None:
-        """Ask each side for the head that is looked at, unless it is there or cannot be."""
+        """Request the selected head from each side, unless it is there or impossible."""
         for which, side in self.sides.items():
             head = self._head_of(which)
             if head is None or side.is_waiting or head in side.maps:
@@ -366,7 +366,7 @@ class SideTraces:
         return any(is_long(g.n_queries, g.n_keys) for g in grids if head in g.site.heads)
 
     def handle(self, reply: Reply) -> bool:
-        """Take a reply, if it is to one of the sides; True when a trace has come, or failed."""
+        """Handle a reply to one of the sides; True if a trace has come, or failed."""
         for side in self.sides.values():
             match reply:
                 case Traced() | Failed() if reply.number == side.number != 0:

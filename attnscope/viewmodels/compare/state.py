@@ -1,4 +1,4 @@
-"""The state of the Compare page: two sides, their traces, and how far apart they are.
+"""The state of the Compare page: two sides, their traces, and their differences.
 
 Heads are named as A names them.
 """
@@ -45,7 +45,7 @@ from attnscope.viewmodels.session.typed_text import clean_typed
 
 
 class Differences:
-    """Belongs to one comparison; asks the worker once for each pair of traces and way to align."""
+    """Belongs to one comparison; sends one request for each pair of traces and method of alignment."""
 
     def __init__(self, session: Session, traces: SideTraces, requests: Requests) -> None:
         self._session, self._traces = session, traces
@@ -61,7 +61,7 @@ class Differences:
 
     @property
     def kl_nats(self) -> tuple[float, ...]:
-        """KL of each pair of `answers`; empty while the comparison there is belongs to other answers."""
+        """KL of each pair of `answers`; empty while the comparison belongs to other answers."""
         n_pairs = sum(answer.pair is not None for answer in self.answers)
         found = self.query.answer
         values = found.kl_nats if found and not self.query.is_busy else ()
@@ -76,7 +76,7 @@ class Differences:
 
     @property
     def is_aligned(self) -> bool:
-        """Whether the axes are those of the traces that are there."""
+        """Whether the axes are those of the current traces."""
         return self.query.about == self._key
 
     @property
@@ -85,12 +85,14 @@ class Differences:
         return self._traces.numbers, self._session.compared.way, self._session.aspect.rows
 
     def forget(self) -> None:
-        """Know nothing any more: there are other traces, or none."""
+        """Clear everything: there are other traces, or none."""
         self.stacks, self.answers = (), ()
         self.query.forget()
 
     def align(self) -> bool:
-        """Align the tokens of both traces and ask for the differences of all heads, once; whether it did."""
+        """Align the tokens of both traces and request the differences of all heads, once; returns whether it
+        did.
+        """
         both = self._traces.both
         if both is None or self.is_aligned:
             return False
@@ -116,18 +118,18 @@ class Differences:
 
 
 class Choosing:
-    """Belongs to one comparison; the session keeps what is chosen, and says when that has changed."""
+    """Belongs to one comparison; the session stores the choices, and reports when they change."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     @property
     def choices(self) -> Comparing:
-        """Everything that is chosen here, as undo brings it back."""
+        """All choices made here, as undo restores them."""
         return self._session.compared
 
     def choose_model(self, which: Which, source: str | None) -> None:
-        """Look at another model on one side; None is the open one."""
+        """Choose another model for one side; None is the open one."""
         self._choose(which, replace(self.choices.side(which), model=source))
 
     def set_text(self, which: Which, raw: str) -> None:
@@ -154,7 +156,7 @@ class Choosing:
         self._choose(which, replace(self.choices.side(which), changes=changes, kept=kept))
 
     def keep(self, which: Which) -> Kept | None:
-        """Remember what Explore shows now and make it one side; None when it shows nothing."""
+        """Keep the current view of Explore and make it one side; None if it is empty."""
         kept = keep_now(self._session)
         if kept is not None:
             after = self.choices.with_side(which, choice_of(kept))
@@ -162,19 +164,19 @@ class Choosing:
         return kept
 
     def swap(self) -> None:
-        """A becomes B and B becomes A; nothing is traced again."""
+        """Swap A and B; nothing is traced again."""
         self._change("compare: swap A and B", self.choices.swapped)
 
     def choose_way(self, name: str) -> None:
-        """Align tokens in another way."""
+        """Align tokens by another method."""
         self._look(*(replace(self.choices, way=way) for way in WAYS if way == name))
 
     def choose_limit(self, name: str) -> None:
-        """Let the ends of the colours stand for another difference."""
+        """Set the difference at the ends of the colours."""
         self._look(*(replace(self.choices, limit=limit) for limit in LIMITS if limit == name))
 
     def show_all_stacks(self, has_all: bool) -> None:
-        """Show the heads of every stack small, or those of the selected head's."""
+        """Show thumbnails of every stack, or of the selected head's."""
         self._look(replace(self.choices, has_all_stacks=has_all))
 
     def order_by(self, order: Order) -> None:
@@ -198,7 +200,7 @@ _N_KEPT = 8
 
 
 class CompareState:
-    """Two sides of anything; asks for traces only while its page is looked at."""
+    """Two sides of any kind; requests traces only while its page is visible."""
 
     def __init__(self, session: Session, requests: Requests) -> None:
         self._session = session
@@ -223,11 +225,11 @@ class CompareState:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a trace or the comparison is on its way."""
+        """Whether a trace or the comparison is pending."""
         return self.differences.query.is_busy or self.traces.is_waiting
 
     def head_of(self, which: Which) -> HeadRef | None:
-        """The head that is looked at, as one side names it."""
+        """The selected head, as one side names it."""
         aligned = self.aligned
         if self.head is None or aligned is None or which == "A":
             return self.head
@@ -256,7 +258,7 @@ class CompareState:
 
     @property
     def grids(self) -> tuple[DifferenceGrid, ...]:
-        """The differences of the heads that are shown small: of one stack, or of all."""
+        """The differences of the heads shown as thumbnails: of one stack, or of all."""
         stack = self.head.stack if self.head and not self.choosing.choices.has_all_stacks else None
         return tuple(g for g in self.differences.grids if stack in (None, g.heads[0].stack))
 
@@ -268,7 +270,7 @@ class CompareState:
 
     @property
     def maps(self) -> ComparedMaps | None:
-        """Both maps of the head and their difference; those before while newer ones are on their way."""
+        """Both maps of the head and their difference; the old ones while new ones are pending."""
         first, second = (self.traces.map_of(which) for which in WHICH)
         aligned = self.aligned
         if first is None or second is None or aligned is None or not self.differences.is_aligned:
@@ -285,7 +287,7 @@ class CompareState:
 
     @property
     def missing(self) -> str:
-        """Why the head cannot be compared, in words; empty when it can."""
+        """Why the head cannot be compared, in words; empty if it can."""
         if self.head is None or not self.traces.is_shown:
             return ""
         heads = {which: self.head_of(which) or self.head for which in WHICH}
@@ -296,31 +298,31 @@ class CompareState:
     # Intents
 
     def open(self) -> None:
-        """The page is looked at: from now on ask for what is missing."""
+        """The page is visible: from now on request what is missing."""
         if not self.differences.query.is_watched:
             self.differences.query.is_watched = True
             self._pump()
 
     def close(self) -> None:
-        """The page is not looked at: nothing more is asked for."""
+        """The page is hidden: stop requesting."""
         self.differences.query.is_watched = False
 
     def select(self, head: HeadRef) -> None:
-        """Look at another head, in the whole window where the open model has it."""
+        """Select another head, in the whole window if the open model has it."""
         model = self._session.model
         self._take_head(head)
         if model is not None and any(head in site.heads for site in model.sites):
             self._session.select_heads((head,))
 
     def sort_by(self, order: Order) -> None:
-        """Order the heads by layer, or the most changed first, which is then the one looked at."""
+        """Order the heads by layer, or the most changed first, which is then selected."""
         self.choosing.order_by(order)
         changes = [(c, h) for g in self.grids for c, h in zip(g.mean_abs, g.heads, strict=True) if c == c]
         if order == "changed" and changes:
             self.select(max(changes, key=itemgetter(0))[1])
 
     def give_up(self) -> tuple[int, ...]:
-        """Wait for nothing any more; the numbers of the requests, which the worker is to give up."""
+        """Stop waiting; returns the numbers of the requests to cancel."""
         numbers = (*self.traces.give_up(), self.differences.query.give_up())
         self.differences.query.renew()
         self.differences.query.error = "Comparing was stopped."
@@ -330,7 +332,7 @@ class CompareState:
         return numbers
 
     def again(self) -> None:
-        """Ask once more for what was stopped, or failed."""
+        """Send stopped or failed requests again."""
         self.traces.again()
         self._pump()
 
@@ -380,7 +382,7 @@ class CompareState:
         self._pump()
 
     def _take_head(self, head: HeadRef | None) -> None:
-        """Look at a head; one that only B's names fit is named as A does."""
+        """Select a head; one that fits only B's names is named as in A."""
         if head is not None and not any(aligned.stack == head.stack for aligned in self.differences.stacks):
             named = (a.stack for a in self.differences.stacks if a.second_stack == head.stack)
             head = replace(head, stack=next(named, head.stack))
@@ -391,7 +393,7 @@ class CompareState:
                 self.traces.fetch_heads()
 
     def _pump(self) -> None:
-        """Ask for what is missing, and compare when nothing is."""
+        """Request what is missing, and compare once nothing is."""
         if not self.differences.query.is_watched:
             return
         if self.traces.pump():
@@ -406,7 +408,7 @@ class CompareState:
             self.changed.busy.emit()
 
     def _find_head(self) -> None:
-        """Look at a head that both sides have, where the one looked at is on neither or on one only."""
+        """Select a head that both sides have, if the current one is not on both."""
         self._take_head(self.head)
         if self.head is not None and not self.missing:
             return

@@ -1,4 +1,4 @@
-"""The state of the Heads page: measures, likeness, pruning."""
+"""The state of the Heads page: measures, similarity, pruning."""
 
 from typing import TYPE_CHECKING
 

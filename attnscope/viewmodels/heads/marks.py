@@ -57,14 +57,14 @@ class AligningState:
 
     @property
     def is_offered(self) -> bool:
-        """Whether the shown head looks from one text at the other."""
+        """Whether the shown head attends from one text to the other."""
         model = self._session.model
         is_double = model is not None and model.form == "encoder-decoder" and model.reads == "text"
         return is_double and self._session.stack == "cross"
 
     @property
     def table(self) -> AlignmentTable | None:
-        """The numbers of this text; None while there are none."""
+        """The numbers of this text; None if there are none."""
         is_of_text = self.query.answer is not None and self._of == self._texts()
         return (
             self.query.answer.table
@@ -74,7 +74,7 @@ class AligningState:
 
     @property
     def origin(self) -> str:
-        """Whose links these are, or why there are none."""
+        """The source of the links, or why there are none."""
         if self.query.error:
             return self.query.error
         if self.query.answer is None:
@@ -84,19 +84,19 @@ class AligningState:
 
     @property
     def files_name(self) -> str:
-        """The links file as people call it; empty for the task's own."""
+        """The displayed name of the links file; empty for the task's own."""
         return PurePath(self.files.links).name
 
     @property
     def offered(self) -> GoldPair | None:
-        """A pair that could be read: one whose links are known, or the next one of the files."""
+        """A pair to offer: one with known links, or the next one of the files."""
         if self.query.answer is None or not self.query.is_watched:
             return None
         return self.query.answer.offered or self.query.answer.following
 
     @property
     def best(self) -> HeadRef | None:
-        """The head with the smallest error rate; of equals the shown one, then the first."""
+        """The head with the smallest error rate; in a tie the shown one, then the first."""
         table = self.table
         if table is None:
             return None
@@ -134,7 +134,7 @@ class AligningState:
         return tuple(cell_of_words(cell, queries, keys) for cell in cells) if is_by_word else ()
 
     def cells_on_long(self, shown: LongMap | None) -> tuple[GoldCell, ...]:
-        """The links to draw on a map that is shown by tiles."""
+        """The links to draw on a long map, shown by tiles."""
         traced = self._session.traced
         if shown is None or traced is None or shown.head.stack != "cross" or shown.trace != traced.number:
             return ()
@@ -143,7 +143,7 @@ class AligningState:
     # Intents
 
     def show(self, is_on: bool) -> None:
-        """Show gold links, or take them away."""
+        """Show or hide gold links."""
         if is_on != self.query.is_watched:
             self.query.is_watched = is_on
             self._ask()
@@ -165,7 +165,7 @@ class AligningState:
         self.changed.alignment.emit()
 
     def read_offered(self) -> None:
-        """Look at the pair that is offered."""
+        """Read the offered pair."""
         pair = self.offered
         if pair is not None:
             if pair.source != self._session.text:
@@ -230,7 +230,7 @@ _TEXT, _TABLE = "text:", "table:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TintChoice:
-    """One number that can frame the heads; `group` is where it comes from."""
+    """A number that can frame the heads; `group` is its origin."""
 
     key: str
     group: str
@@ -246,7 +246,7 @@ class TintChanges(SignalGroup):
 
 
 class TintState:
-    """Follows the session's trace and the table of heads; a choice whose numbers are gone shows nothing."""
+    """Follows the session's trace and the table of heads; a choice without numbers shows nothing."""
 
     def __init__(self, session: Session, heads: HeadsState) -> None:
         self._session, self._heads = session, heads
@@ -292,7 +292,7 @@ class TintState:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The numbers of the palest and of the strongest frame: 0 or the least, and the most."""
+        """The numbers of the palest and of the strongest frame: 0 or the smallest, and the largest."""
         known = [value for value in self.values.values() if math.isfinite(value)]
         return min(0.0, *known) if known else 0.0, max(known, default=1.0)
 
@@ -304,11 +304,11 @@ class TintState:
         return (value - low) / (high - low) if high > low else 0.0
 
     def words(self, head: HeadRef) -> str:
-        """The number of one head as people read it."""
+        """The number of one head as displayed."""
         return significant(self.values.get(head, math.nan), 3)
 
     def choose(self, key: str) -> None:
-        """Frame the heads by another number; OFF takes the frames away."""
+        """Frame the heads by another number; OFF removes the frames."""
         if key != self.key:
             self.key = key
             self._read()

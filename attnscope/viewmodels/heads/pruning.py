@@ -1,4 +1,4 @@
-"""Removing heads: the page of pruning curves, and the dialog that removes those that are off."""
+"""Removing heads: the page of pruning curves, and the dialog that removes heads that are off."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ class CurveGroup:
 
     @property
     def means(self) -> tuple[float, ...]:
-        """The metric at each number of heads; the mean over the orders where there are several."""
+        """The metric at each number of heads; the mean over the orders if there are several."""
         columns = zip(*(curve.points for curve in self.curves), strict=True)
         return tuple(sum(point.value for point in column) / len(column) for column in columns)
 
@@ -79,7 +79,7 @@ class PointRef:
 
     @property
     def taken_last(self) -> tuple[HeadRef, ...]:
-        """The heads that are off here and were still on at the point before."""
+        """The heads that are off here and were on at the previous point."""
         if self.index == 0:
             return ()
         before = set(self.curve.points[self.index - 1].gates.off())
@@ -87,7 +87,7 @@ class PointRef:
 
 
 def grouped(curves: Sequence[PruningCurve]) -> tuple[CurveGroup, ...]:
-    """The curves by ranking, in the order in which rankings come first."""
+    """The curves by ranking, in order of first appearance."""
     rankings = dict.fromkeys(curve.ranking for curve in curves)
     return tuple(
         CurveGroup(ranking=ranking, curves=tuple(curve for curve in curves if curve.ranking == ranking))
@@ -114,7 +114,7 @@ class CurvesChanges(SignalGroup):
 
 
 class CurvesState:
-    """Pruning curves of the open model; at most one pass is under way."""
+    """Pruning curves of the open model; at most one pass at a time."""
 
     def __init__(self, session: Session, requests: Requests) -> None:
         self._session = session
@@ -154,7 +154,7 @@ class CurvesState:
 
     @property
     def can_run(self) -> bool:
-        """Whether there is a model and a ranking, and no pass under way."""
+        """Whether there is a model and a ranking, and no pass in progress."""
         return self._session.model is not None and bool(self.rankings) and not self.job.is_running
 
     @property
@@ -165,19 +165,19 @@ class CurvesState:
 
     @property
     def texts_name(self) -> str:
-        """The texts as people call them."""
+        """The displayed name of the texts."""
         names: dict[TextSource, str] = {"own": "the model's own texts", "samples": "the sample sentences"}
         return names.get(self.source) or PurePath(self.path).name
 
     @property
     def groups(self) -> tuple[CurveGroup, ...]:
-        """The curves as they are drawn: the whole ones, and what is there of one of another ranking."""
+        """The curves as drawn: the complete ones, and the growing one of another ranking."""
         whole = {curve.ranking for curve in self.curves}
         return grouped((*self.curves, *(curve for curve in self.growing if curve.ranking not in whole)))
 
     @property
     def point(self) -> PointRef | None:
-        """The point that is told about: the one under the cursor, or the one chosen."""
+        """The point described: the one under the cursor, or the one chosen."""
         return self.hovered or self.chosen
 
     @property
@@ -224,12 +224,12 @@ class CurvesState:
         self.changed.choice.emit()
 
     def rescore(self, is_rescored: bool) -> None:
-        """Score the heads that are left again after each removal, or score once."""
+        """Score the remaining heads again after each removal, or score once."""
         self.is_rescored = is_rescored
         self.changed.choice.emit()
 
     def run(self) -> None:
-        """Begin a pass; the curves before it go."""
+        """Begin a pass; earlier curves are removed."""
         self._run()
 
     def _run(self, *, is_first: bool = False) -> None:
@@ -256,19 +256,19 @@ class CurvesState:
         self.changed.progress.emit()
 
     def stop(self) -> None:
-        """Give the pass up; the curves that are whole stay."""
+        """Cancel the pass; complete curves stay."""
         if self.job.stop():
             self._drop_growing()
             self.changed.progress.emit()
 
     def hover(self, found: PointRef | None) -> None:
-        """The cursor is at a point, or at none."""
+        """Set the point under the cursor, or none."""
         if found != self.hovered:
             self.hovered = found
             self.changed.point.emit()
 
     def load(self, found: PointRef) -> None:
-        """Switch off in the session the heads that are off at a point: one step for undo."""
+        """Switch off in the session the heads that are off at a point, as one step for undo."""
         self.chosen = found
         self._session.head_changes.set_gates(pruning_label(found), found.point.gates)
         self.changed.point.emit()
@@ -304,14 +304,14 @@ class CurvesState:
     # Inside
 
     def _drop_growing(self) -> None:
-        """A curve that stays a part of one is not shown as one."""
+        """Remove a curve that was left incomplete."""
         if self.growing:
             self.growing, self.hovered = (), None
             self.changed.curves.emit()
             self.changed.point.emit()
 
     def _forget(self) -> None:
-        """Another model is open: its heads have not been removed."""
+        """Reset for another model."""
         self.stop()
         self.job.forget()
         self.curves, self.importances, self.hovered, self.chosen = (), (), None, None
@@ -340,7 +340,7 @@ Step = Literal["idle", "trying", "tried", "saving", "saved", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruningRow:
-    """One line of before and after: what it is, both values, and how they relate."""
+    """One line of before and after: its name, both values, and their ratio."""
 
     name: str
     before: str
@@ -355,7 +355,7 @@ class PruningChanges(SignalGroup):
 
 
 class PruningState:
-    """One attempt at a time; a new one forgets the one before, and late replies change nothing."""
+    """One attempt at a time; a new one replaces the one before, and late replies are ignored."""
 
     step: Step = "idle"
     shape: PruneShape = "small"
@@ -376,13 +376,13 @@ class PruningState:
         self._text, self._target = "", None  # type: str, str | None
 
     def begin(self, gates: Gates, text: str, target: str | None) -> None:
-        """Remove the heads that are off from a copy of the open model, in the shape chosen last."""
+        """Remove the heads that are off from a copy of the open model, in the form chosen last."""
         self.gates, self._text, self._target = gates, text, target
         self.shape, self.shapes = "small", ("small",)
         self._try()
 
     def set_shape(self, shape: PruneShape) -> None:
-        """Try the other shape."""
+        """Try the other form."""
         if shape in self.shapes and shape != self.shape and self.step not in ("idle", "saving"):
             self.shape = shape
             self._try()
@@ -394,14 +394,14 @@ class PruningState:
             self._change("saving", what="Saving…")
 
     def give_up(self) -> None:
-        """Stop removing heads; what the worker was at is let go."""
+        """Cancel the removal; the worker's copy is released."""
         if self.step == "trying":
             self._requests.cancel(self._try_number)
             self._try_number = 0
             self._change("failed", message="Stopped. Nothing was removed.")
 
     def forget(self) -> None:
-        """The dialog is closed: nothing that comes is of interest."""
+        """Ignore further replies: the dialog is closed."""
         self.give_up()
         self._try_number = self._save_number = 0
         self.report = None
@@ -410,7 +410,7 @@ class PruningState:
 
     @property
     def can_save(self) -> bool:
-        """Whether there is a copy that was proved."""
+        """Whether there is a checked copy."""
         return self.step in ("tried", "saved") and self.report is not None and self.report.proof.is_good
 
     @property

@@ -1,4 +1,4 @@
-"""The state of the Heads page: which texts, how far the pass is, the table as it is sorted and filtered."""
+"""The state of the Heads page: the texts, the progress of the pass, the table as sorted and filtered."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -48,7 +48,7 @@ _S_PER_PASS, _N_TOKENS, _FLOPS_PER_S = 0.004, 30, 2e10
 
 
 class FirstLook:
-    """Calls `measure` once a text is traced, where `is_wanted` and `n_passes` are over soon."""
+    """Calls `measure` once a text is traced, if `is_wanted` and `n_passes` will not take long."""
 
     def __init__(
         self,
@@ -62,12 +62,12 @@ class FirstLook:
 
     @property
     def words(self) -> str:
-        """A sentence on how long measuring takes, where that is long."""
+        """A sentence on how long measuring takes, if that is long."""
         minutes = round(self._seconds / 60)
         return f" A model of this size takes about {duration_text(60 * minutes)}." if minutes else ""
 
     def look(self, is_seen: bool) -> None:
-        """The page comes into sight or leaves it."""
+        """Note that the page becomes visible or hidden."""
         traced = self._session.changed.traced
         traced.disconnect(self._look, missing_ok=True)
         if is_seen:
@@ -115,7 +115,7 @@ _LEANINGS = {
 
 
 def role_words(card: HeadCard, offset: int | None, sites: Iterable[Site]) -> str:
-    """The role of a head whose heaviest offset is `offset`; `sites` tell whose columns are no tokens."""
+    """The role of a head whose heaviest offset is `offset`; `sites` say whose columns are not tokens."""
     if card.roles:
         role = card.roles[0].name
         return _offset_name(offset) if role == "positional" else ROLE_NAMES[role]
@@ -131,7 +131,7 @@ def role_words(card: HeadCard, offset: int | None, sites: Iterable[Site]) -> str
 
 
 def _offset_name(offset: int | None) -> str:
-    """The offset that a head gives most weight."""
+    """Name of a head's heaviest offset."""
     names = {None: ROLE_NAMES["positional"], -1: "previous token", 0: "itself", 1: "next token"}
     return names.get(offset, f"offset {offset or 0:+d}")
 
@@ -157,7 +157,7 @@ class HeadsChanges(SignalGroup):
 
 
 class MeasuredTexts:
-    """The texts that heads are measured over: the model's own or a file, with gold links."""
+    """The texts over which heads are measured: the model's own or a file, with gold links."""
 
     def __init__(self, state: "HeadsState", session: Session) -> None:
         self._state, self._session = state, session
@@ -167,7 +167,7 @@ class MeasuredTexts:
 
     @property
     def corpus_name(self) -> str:
-        """The texts as people call them."""
+        """The displayed name of the texts."""
         if self.path == OWN_TEXTS:
             is_recorded = self._session.model is not None and self._session.model.is_recorded
             return "the recorded text" if is_recorded else "the model's own texts"
@@ -175,18 +175,18 @@ class MeasuredTexts:
 
     @property
     def has_cross(self) -> bool:
-        """Whether heads look from one text at another, so that they may align words."""
+        """Whether heads attend from one text to another, so that they may align words."""
         model = self._session.model
         return model is not None and any(site.stack == "cross" for site in model.sites)
 
     @property
     def can_link(self) -> bool:
-        """Whether a file of links can be given: the program's own texts bring theirs."""
+        """Whether a file of links can be given: the program's own texts have theirs."""
         return self.has_cross and self.path != OWN_TEXTS
 
     @property
     def links_name(self) -> str:
-        """Whose links count, as people call them."""
+        """The displayed source of the links."""
         if self.can_link:
             return PurePath(self.links).name if self.links else "none"
         return "of the task" if self._state.measured.alignment is not None else "the texts' own"
@@ -250,7 +250,7 @@ class TableOrder:
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """The rows of the table as they are to be shown, by number."""
+        """The rows of the table in display order, by number."""
         table = self._state.table
         if self.sorted_by in table.names:
             order = order_heads(table, self.sorted_by, is_descending=self.is_descending)
@@ -268,7 +268,7 @@ class TableOrder:
         return all(word in names for word in self.filter_text.split())
 
     def sort_by(self, column: str) -> None:
-        """Sort by a column: numbers largest first, names in order; the same again turns it round."""
+        """Sort by a column: numbers largest first, names in order; again to reverse."""
         if column == self.sorted_by:
             self.is_descending = not self.is_descending
         else:
@@ -282,7 +282,7 @@ class TableOrder:
         self._state.changed.order.emit()
 
     def filter(self, text: str) -> None:
-        """Show the heads whose name or role holds a text."""
+        """Show the heads whose name or role contains a text."""
         if text.strip().lower() != self.filter_text:
             self.filter_text = text.strip().lower()
             self._state.changed.order.emit()
@@ -293,13 +293,13 @@ class TableOrder:
         self._state.changed.table.emit()
 
     def show_intervals(self, has_intervals: bool) -> None:
-        """Write the interval behind each number, or the number alone."""
+        """Show the interval after each number, or the number alone."""
         self.has_intervals = has_intervals
         self._state.changed.order.emit()
 
 
 class HeadsState:
-    """Every head of the open model over texts; at most one pass is under way.
+    """Every head of the open model over texts; at most one pass at a time.
 
     `measured` is what the pass found. `table` and `cards` are that with the importance, or the importance
     alone; they hold no head before.
@@ -333,12 +333,12 @@ class HeadsState:
 
     @property
     def error(self) -> str:
-        """Why the newest pass came to nothing, or what the table lacks."""
+        """Why the newest pass failed, or what the table lacks."""
         return "" if self.job.is_running else self.job.error or " ".join(self.measured.notes)
 
     @property
     def can_run(self) -> bool:
-        """Whether there is a model to measure, and no pass under way."""
+        """Whether there is a model to measure, and no pass in progress."""
         return self._session.model is not None and not self.job.is_running
 
     @property
@@ -380,7 +380,7 @@ class HeadsState:
 
     @property
     def card(self) -> HeadCard | None:
-        """The card of the selected head: what was told of it, or until then what the table has."""
+        """The card of the selected head: the received one, or until then the table's data."""
         row, told = self.selected_row, self._card.answer
         if row is None:
             return None
@@ -398,17 +398,17 @@ class HeadsState:
         self.changed.progress.emit()
 
     def measure_when_idle(self) -> None:
-        """Have the page's first look done while nothing else is, unseen, where that takes seconds."""
+        """Run the page's first measurement in the background while idle, if it takes seconds."""
         if self.phase == "empty" and self.first_look.is_soon:
             self._idle.start(self.texts.request(is_idle=True))
 
     def stop(self) -> None:
-        """Give the pass up; the table before it stays."""
+        """Cancel the pass; the earlier table stays."""
         if self.job.stop():
             self.changed.progress.emit()
 
     def rank(self, importances: tuple[Importance, ...]) -> None:
-        """Show how much each head matters; without a measured table, that alone."""
+        """Show the importance of each head; without a measured table, that alone."""
         self.importances = importances
         self._join()
         self.changed.table.emit()
@@ -421,7 +421,7 @@ class HeadsState:
             self._session.select_heads((self.table.heads[row],))
 
     def look_at(self, index: int) -> None:
-        """Let the Explore page show one of the card's texts."""
+        """Show one of the card's texts on the Explore page."""
         texts = self.card.texts if self.card else ()
         if 0 <= index < len(texts):
             text = texts[index]
@@ -458,7 +458,7 @@ class HeadsState:
         self._ask_card()
 
     def _join(self) -> None:
-        """Make the table of what was measured over texts and of the importance."""
+        """Combine the measures over texts with the importance in one table."""
         model, found = self._session.model, self.measured
         if found is UNMEASURED and self.importances and model is not None:
             heads = tuple(head for site in model.sites for head in site.heads)
@@ -469,17 +469,17 @@ class HeadsState:
         self._tell_roles()
 
     def _tell_roles(self) -> None:
-        """Let the whole window know what each head does that was found to have a role."""
+        """Tell the whole window the role of each head that was found to have one."""
         self._session.know_roles({c.head: self.role(row) for row, c in enumerate(self.cards) if c.roles})
 
     def _cancel_idle(self) -> None:
-        """Wait no more for a pass that nobody sees."""
+        """Stop waiting for a background pass."""
         number = self._idle.give_up()
         if number:
             self._requests.cancel(number)
 
     def _forget(self) -> None:
-        """Another model is open: its heads have not been measured."""
+        """Reset for another model."""
         self._cancel_idle()
         self.job.forget()
         self._idle.forget()
@@ -496,7 +496,7 @@ class HeadsState:
         self._ask_card()
 
     def _ask_card(self) -> None:
-        """Ask for the card of the selected head, unless that was done already."""
+        """Request the card of the selected head, unless that was done already."""
         card = self.card
         if card is None:
             return

@@ -1,4 +1,4 @@
-"""States of tabs of the Heads page: which heads attend alike, and what the weights of the selected head say,
+"""States of tabs of the Heads page: which heads attend alike, and what the weights of the selected head show,
 without any text.
 """
 
@@ -74,19 +74,19 @@ class AlikeState:
 
     @property
     def stack(self) -> Stack | None:
-        """The stack to compare: the one chosen, or the one that is shown."""
+        """The stack to compare: the chosen one, or the one shown."""
         return next((stack for stack in self.stacks if stack == self._chosen), self.session.stack)
 
     @property
     def can_run(self) -> bool:
-        """Whether there is something to compare, and no pass under way."""
+        """Whether there is something to compare, and no pass in progress."""
         traced = self.session.traced
         has_text = self.source != "shown" or (traced is not None and traced.is_whole)
         return self.stack is not None and has_text and not self.job.is_running
 
     @property
     def texts_name(self) -> str:
-        """The texts as people call them."""
+        """The displayed name of the texts."""
         return PurePath(self.path).name if self.source == "file" else SOURCE_NAMES[self.source]
 
     @property
@@ -120,7 +120,7 @@ class AlikeState:
         )
 
     def pairs(self) -> tuple[tuple[HeadRef, HeadRef, float], ...]:
-        """The pairs of heads that attend most alike, the most alike first, with the divergence in nats."""
+        """The most similar pairs of heads, the most similar first, with the divergence in nats."""
         found = self.found
         if found is None:
             return ()
@@ -131,7 +131,7 @@ class AlikeState:
         return tuple((found.heads[int(i)], found.heads[int(j)], float(value)) for i, j, value in pairs)
 
     def nearest(self, head: HeadRef) -> tuple[tuple[HeadRef, float], ...]:
-        """The heads that attend most like one, with the divergence in nats."""
+        """The heads most similar to one, with the divergence in nats."""
         found = self.found
         if found is None or head not in found.heads:
             return ()
@@ -152,7 +152,7 @@ class AlikeState:
         self.changed.choice.emit()
 
     def run(self) -> None:
-        """Begin a pass; the pairs before stay until the new ones come."""
+        """Begin a pass; the old pairs stay until the new ones arrive."""
         stack, traced = self.stack, self.session.traced
         if not self.can_run or stack is None:
             return
@@ -161,7 +161,7 @@ class AlikeState:
         self.changed.progress.emit()
 
     def stop(self) -> None:
-        """Give the pass up."""
+        """Cancel the pass."""
         if self.job.stop():
             self.changed.progress.emit()
 
@@ -215,7 +215,7 @@ class WeightsChanges(SignalGroup):
 
 
 class WeightsState:
-    """The selected head's products; at most one pass is under way."""
+    """The selected head's products; at most one pass at a time."""
 
     def __init__(self, session: Session, requests: Requests) -> None:
         self._session = session
@@ -248,7 +248,7 @@ class WeightsState:
 
     @property
     def can_run(self) -> bool:
-        """Whether there is a head that was not looked at to the end, and no pass of it under way."""
+        """Whether there is a head not yet completed, and no pass for it in progress."""
         return self.head is not None and self.head not in self._known and not self.job.is_running
 
     @property
@@ -299,7 +299,7 @@ class WeightsState:
         return found.part(kind) if found is not None else None
 
     def pairs(self, kind: CircuitKind) -> tuple[TokenPair, ...]:
-        """The token pairs of one product, of the chosen end; those that can be read come first."""
+        """The token pairs of one product, of the chosen end; readable ones come first."""
         part = self._part(kind)
         if part is None or part.circuit is None:
             return ()
@@ -341,11 +341,11 @@ class WeightsState:
         self._ask()
 
     def run(self) -> None:
-        """Look at the head again after a stop or a failure."""
+        """Analyse the head again after a stop or a failure."""
         self._ask(is_again=True)
 
     def stop(self) -> None:
-        """Give the pass up; what is known stays."""
+        """Cancel the pass; results so far stay."""
         if self.job.stop():
             self.changed.progress.emit()
             self.changed.found.emit()
@@ -379,7 +379,7 @@ class WeightsState:
     # Inside
 
     def _forget(self) -> None:
-        """Another model is open."""
+        """Reset for another model."""
         self._known.clear()
         self.job.forget()
         self.changed.head.emit()
@@ -392,7 +392,7 @@ class WeightsState:
         self._ask()
 
     def _ask(self, *, is_again: bool = False) -> None:
-        """Ask for the head that is selected, unless that was done already."""
+        """Request the selected head, unless that was done already."""
         head = self.head
         if not self._is_watched or self.model is None or head is None:
             return
@@ -408,12 +408,12 @@ class WeightsState:
 
 
 def readable_first(pairs: tuple[TokenPair, ...]) -> tuple[TokenPair, ...]:
-    """The pairs of text in their order, then those with bytes of no character."""
+    """The readable pairs in order, then those with incomplete bytes."""
     return tuple(sorted(pairs, key=lambda pair: not pair.is_text))
 
 
 def n_dimensions(energy: NDArray[np.float64], share: float = ENERGY_SHARE) -> int:
-    """Number of largest singular values that hold `share` of Σσ²; `energy` are their cumulative shares.
+    """Whether a head between two texts mostly raises other words than those it attends to.
 
     None do of a head whose weights are all 0.
     """
@@ -421,7 +421,7 @@ def n_dimensions(energy: NDArray[np.float64], share: float = ENERGY_SHARE) -> in
 
 
 def _translates(circuit: HeadCircuit) -> bool:
-    """Whether a head between two texts mostly raises other words than those it looks at."""
+    """Whether a head copies its input, or attends to tokens like its own, in words."""
     pairs = [pair for pair in circuit.largest if pair.is_text]
     n_same = sum(pair.first.piece.strip().lower() == pair.second.piece.strip().lower() for pair in pairs)
     return circuit.head.stack == "cross" and 2 * n_same < len(pairs)

@@ -39,7 +39,7 @@ _LARGEST = 1e6
 
 
 class LabControls(Generic[T]):
-    """The frozen choice of a lab, read by `get` and set by `take`, with what was chosen before.
+    """The frozen choice of a lab, read by `get` and set by `take`, with its history.
 
     `allows` says of a choice from a file whether the lab's own controls could make it.
     """
@@ -62,12 +62,12 @@ class LabControls(Generic[T]):
 
     @property
     def can_undo(self) -> bool:
-        """Whether a change can be taken back."""
+        """Whether a change can be undone."""
         return self._past.can_undo
 
     @property
     def can_redo(self) -> bool:
-        """Whether a change can be made again."""
+        """Whether a change can be redone."""
         return self._past.can_redo
 
     @property
@@ -76,13 +76,13 @@ class LabControls(Generic[T]):
         return self._is_example(self._get(), self._example)
 
     def ask(self, choice: T, group: str = "") -> None:
-        """The person wants another choice; those of one non-empty `group` in a row are one step."""
+        """Change the choice for the user; consecutive ones of one non-empty `group` are one step."""
         if choice != self._get():
             self._past.leave(self._get(), group)
             self._change(choice)
 
     def settle(self) -> None:
-        """The hand has let go: the next change is a step of its own."""
+        """End a drag: the next change is a step of its own."""
         self._past.close_group()
 
     def undo(self) -> None:
@@ -94,17 +94,17 @@ class LabControls(Generic[T]):
         self._change(self._past.redo(self._get()))
 
     def reset(self) -> None:
-        """Back to the example, as a step of its own."""
+        """Return to the example, as a step of its own."""
         if not self.is_example:
             self.ask(self._example)
 
     @property
     def values(self) -> LabValues:
-        """The numbers, texts, yes and no of the choice, by the names of their fields."""
+        """The numbers, texts and switches of the choice, by the names of their fields."""
         return _values_of(self._get())
 
     def take_values(self, values: LabValues) -> None:
-        """Choose what was kept; a choice that the lab cannot show is left."""
+        """Restore saved values; a choice that the lab cannot show is ignored."""
         # from a file: anything may be in it; what fails at showing it is told as an EmitLoopError
         with suppress(ValueError, LookupError, ArithmeticError, TypeError, EmitLoopError):
             choice = _with_values(self._example, values)
@@ -133,7 +133,7 @@ def _values_of(choice: object) -> LabValues:
 
 
 def _with_values(choice: T, values: LabValues) -> T:
-    """The choice with these values; what it does not know, or is of another kind, is left as it is."""
+    """The choice with these values; unknown ones, or of the wrong type, are ignored."""
     own, known = dict(_values_of(choice)), dict[str, object]()
     for name, value in values:
         kind = type(own.get(name))
@@ -148,7 +148,7 @@ Shown = TypeVar("Shown")
 
 
 class LabState(Generic[Choice, Shown]):
-    """Holds a frozen choice and what `resolve` makes of it."""
+    """Holds a frozen choice and the result of `resolve`."""
 
     changed = Signal()
 
@@ -158,7 +158,7 @@ class LabState(Generic[Choice, Shown]):
         self.shown = resolve(choice)
 
     def choose(self, choice: Choice) -> None:
-        """Take another choice and work out what follows; the same one again does nothing."""
+        """Set another choice and evaluate it; an equal one does nothing."""
         if choice != self.choice:
             self.shown = self._resolve(choice)
             self.choice = choice
@@ -183,7 +183,7 @@ class ExperimentsChanges(SignalGroup):
 
 
 class ExperimentsState:
-    """At most one experiment of each kind is under way; a newer question of the kind ends it."""
+    """At most one experiment of each kind at a time; a newer question of the kind ends it."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class ExperimentsState:
 
     @property
     def under_way(self) -> tuple[tuple[Question, int, int], ...]:
-        """Each question that is worked out, how much of it is done, of how much (0: waiting)."""
+        """Each question in progress, how much of it is done, of how much (0: waiting)."""
         return tuple(
             (one.question, news.n_done, news.n_total) if (news := one.job.answer) else (one.question, 0, 0)
             for one in self._pending.values()
@@ -258,7 +258,7 @@ class ExperimentsState:
         )
 
     def ask(self, question: Question) -> None:
-        """Have a question worked out, unless it is known, refused or under way."""
+        """Request an answer, unless it is known, refused or in progress."""
         if question in self._known or question in self._kept or question in self._refused:
             return
         pending = self._pending.get(type(question))
@@ -267,7 +267,7 @@ class ExperimentsState:
             self.changed.answers.emit()
 
     def stop(self, kind: type) -> None:
-        """Give up the experiment of a kind that is under way."""
+        """Cancel the running experiment of a kind."""
         pending = self._pending.pop(kind, None)
         if pending is not None:
             pending.job.stop()
@@ -291,7 +291,7 @@ class ExperimentsState:
         job.start(RunExperiment(question=question))
 
     def _settle(self, pending: _Pending) -> None:
-        """Keep what came of an experiment that has ended."""
+        """Keep the result of an experiment that has ended."""
         question, job = pending.question, pending.job
         if job.is_running:
             return

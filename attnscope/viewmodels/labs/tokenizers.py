@@ -67,7 +67,7 @@ class MergesChanges(SignalGroup):
 
 
 class MergesState:
-    """Asks for a replay whenever the choice changes."""
+    """Requests a replay whenever the choice changes."""
 
     def __init__(self, requests: Requests) -> None:
         self.query = Query(SplitsReplayed, requests)
@@ -79,7 +79,7 @@ class MergesState:
     # What the person does
 
     def start(self) -> None:
-        """The lab is looked at: ask for the first replay."""
+        """The lab is shown: request the first replay."""
         self.query.is_watched = True
         self._ask()
 
@@ -127,7 +127,7 @@ class MergesState:
 
     @property
     def replay(self) -> SplitReplay:
-        """Every step; of no word while it is not known."""
+        """Every step; of no word while unknown."""
         answer = self.query.answer
         return _NOT_SPLIT if answer is None else answer.replay
 
@@ -137,12 +137,12 @@ class MergesState:
 
     @property
     def present(self) -> SplitStep | None:
-        """The step that has just been taken; None before the first."""
+        """The last step taken; None before the first."""
         return self.replay.steps[self.step - 1] if self.step else None
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The words after the present step, as tokens whose pieces join."""
+        """The words after the current step, as tokens whose pieces join."""
         return tokens_of(self.replay.words_at(self.step))
 
     @property
@@ -159,7 +159,7 @@ class MergesState:
 
     @property
     def rule(self) -> MergeRule | None:
-        """The rule of the present step."""
+        """The rule of the current step."""
         present = self.present
         if present is None or present.rank is None:
             return None
@@ -199,7 +199,7 @@ class MergesState:
         return LabWords(formula=formula, numbers=tuple(numbers), sentence=self.sentence)
 
     def counts(self) -> tuple[int, ...]:
-        """The number of pieces after each step, from none to all."""
+        """The number of pieces after each step, from the first to the last."""
         return tuple(
             sum(len(word.pieces) for word in self.replay.words_at(k)) for k in range(self.n_steps + 1)
         )
@@ -239,7 +239,7 @@ class MergesState:
 
 
 def _could_be_set(wish: ReplaySplits) -> bool:
-    """Whether the lab's own controls could ask for this."""
+    """Whether the lab's own controls could request this."""
     is_known = wish.source in SOURCES and wish.kind in TRAINED_KINDS and wish.vocab_size in VOCAB_SIZES
     return is_known and wish.number == 0 and len(wish.text) <= MAX_TEXT
 
@@ -257,7 +257,7 @@ def _whole_sentence(replay: SplitReplay) -> str:
 
 
 def tokens_of(words: tuple[SplitWord, ...]) -> tuple[Token, ...]:
-    """Words as tokens: the pieces of a word join; what is yet to be split counts as special."""
+    """Words as tokens: the pieces of a word join; unsplit parts count as special."""
     return tuple(
         Token(id=id, piece=piece, joins_previous=k > 0, is_special=id == NO_ID)
         for word in words
@@ -284,7 +284,7 @@ _FORMULA: dict[str, tuple[str, ...]] = {
 
 
 def _least_size(kind: str) -> int:
-    """The smallest of the sizes that is possible for a kind."""
+    """The smallest of the sizes that a kind allows."""
     return min(size for size in VOCAB_SIZES if size >= len(SPECIALS) + KINDS[kind].least)
 
 
@@ -333,19 +333,19 @@ class TokenizersState:
         self.controls.ask(wish, group="sentence" if changes.keys() == {"sentence"} else "")
 
     def look(self) -> None:
-        """The lab is looked at: the first time, the example is measured at once."""
+        """The lab is shown: the first time, the example is measured at once."""
         if not self._is_started:
             self.start()
 
     def start(self) -> None:
-        """Train and measure all that is asked for; what was on its way is given up."""
+        """Train and measure everything requested; an earlier comparison is cancelled."""
         self._is_started = True
         self.job.forget()
         self.job.start(self.wish)
         self.changed.rows.emit()
 
     def stop(self) -> None:
-        """Give the comparison up; the rows stay."""
+        """Cancel the comparison; the rows stay."""
         self._stop("Stopped.")
 
     def handle(self, reply: Reply) -> None:
@@ -374,7 +374,7 @@ class TokenizersState:
 
     @property
     def rows(self) -> tuple[TokenizerRow, ...]:
-        """The rows measured so far, one for each vocabulary that differs."""
+        """The rows measured so far, one for each distinct vocabulary."""
         found: dict[tuple[str, object], TokenizerRow] = {}
         for row in self.news.rows:
             found.setdefault((row.kind, f"no {row.asked}" if row.refusal else row.vocab_size), row)
@@ -435,7 +435,7 @@ class TokenizersState:
 
 
 def sizes_from_text(text: str) -> tuple[int, ...]:
-    """Sizes as people type them; what is no number from 8 to 100,000 is left out."""
+    """Sizes typed by the user; anything but numbers from 8 to 100,000 is ignored."""
     words = text.replace(",", " ").replace(";", " ").split()
     numbers = {int(word) for word in words if word.isascii() and word.isdecimal() and len(word) < 7}
     return tuple(sorted(number for number in numbers if 8 <= number <= 100_000)[:MAX_SIZES])
@@ -465,7 +465,7 @@ class VocabularyChanges(SignalGroup):
 
 
 class VocabularyState:
-    """The open model's vocabulary, asked for when the browser is first looked at."""
+    """The open model's vocabulary, requested when the browser is first shown."""
 
     def __init__(self, requests: Requests) -> None:
         self.changed = VocabularyChanges()
@@ -484,17 +484,17 @@ class VocabularyState:
     # What the person does
 
     def start(self) -> None:
-        """The browser is looked at: ask for the vocabulary."""
+        """The browser is shown: request the vocabulary."""
         if not self._is_started:
             self._is_started = True
             self._ask_table()
 
     def search(self, query: str) -> None:
-        """Look for other pieces."""
+        """Search for other pieces."""
         self.controls.ask(replace(self.wish, query=query), group="query")
 
     def set_mode(self, mode: SearchMode) -> None:
-        """Read the query in another way."""
+        """Interpret the query in another mode."""
         self.controls.ask(replace(self.wish, mode=mode))
 
     def set_kinds(self, kinds: tuple[PieceKind, ...]) -> None:
@@ -609,7 +609,7 @@ class VocabularyState:
 
     @property
     def spelled_sentence(self) -> str:
-        """The typed text in numbers."""
+        """Statistics of the typed text."""
         tokens = self.spelled
         if tokens is None:
             return "Type a text to see its tokens and ids; unknown ones are marked."
@@ -658,6 +658,6 @@ def _longest(table: VocabularyTable) -> int:
 
 
 def _could_be_searched(wish: FindPieces) -> bool:
-    """Whether the lab's own controls could ask for this."""
+    """Whether the lab's own controls could request this."""
     is_known = wish.mode in MODES and wish.sort in get_args(SortKey) and set(wish.kinds) <= set(PIECE_KINDS)
     return is_known and wish.number == 0 and len(wish.query) <= MAX_QUERY

@@ -1,4 +1,4 @@
-"""How maps are looked at: heads blended into one, keys left out, words instead of pieces, blocks."""
+"""The aspect of maps: heads blended into one, keys left out, words instead of pieces, blocks."""
 
 import dataclasses
 import itertools
@@ -74,7 +74,7 @@ ROW_WORDS: dict[Rows, str] = {  # what a row is called after
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aspect:
-    """One way of looking.
+    """An aspect under which maps are shown.
 
     `blend` makes one map of the heads `over`. `hidden` keys are left out of every row; with
     `is_renormalised` what is left of a row sums to 1 again. `is_by_word` sums the keys and averages the
@@ -107,12 +107,12 @@ class Aspect:
 
     @property
     def changes_maps(self) -> bool:
-        """Whether the numbers of maps are others through it."""
+        """Whether it changes the numbers of maps."""
         return self.blend != "none" or self.leaves_out or self.is_by_word
 
     @property
     def leaves_out(self) -> bool:
-        """Whether something of a map is not shown through it."""
+        """Whether it hides part of a map."""
         return self.hidden != "nothing" or self.block != "all"
 
 
@@ -122,7 +122,7 @@ PLAIN = Aspect()
 def blended_heads(
     aspect: Aspect, selection: tuple[HeadRef, ...], sites: Iterable[Site]
 ) -> tuple[HeadRef, ...]:
-    """The heads that the shown map is made of: the head selected last, or all that are blended."""
+    """The heads in the shown map: the head selected last, or all that are blended."""
     if not selection:
         return ()
     primary = selection[-1]
@@ -151,7 +151,7 @@ def blend_name(aspect: Aspect, heads: tuple[HeadRef, ...]) -> str:
 
 
 def aspect_words(aspect: Aspect) -> str:
-    """The aspect as a step of the history names it."""
+    """The aspect as the name of a step in the history."""
     parts = []
     if aspect.blend != "none":
         parts.append(f"{BLENDS[aspect.blend]} over {OVERS[aspect.over]}")
@@ -236,7 +236,7 @@ def word_weights(
 
 
 def cell_of_words(cell: GoldCell, queries: tuple[Token, ...], keys: tuple[Token, ...]) -> GoldCell:
-    """A link on a map of tokens as it lies on the map of their words.
+    """A link on a map of tokens, moved to the map of their words.
 
     The rows that predict a word of several pieces are those of the word before and its own: both are marked.
     """
@@ -263,7 +263,7 @@ _LEAST_LEFT = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduced:
-    """A map without some keys, and the mean mass of its rows that they took (0…1)."""
+    """A map without some keys, and the mean mass that they had in its rows (0…1)."""
 
     weights: NDArray[np.float32]
     removed: float
@@ -287,7 +287,7 @@ def hidden_keys(keys: tuple[Token, ...], hidden: Hidden) -> NDArray[np.bool_]:
 def without_keys(
     weights: NDArray[np.float32], is_hidden: NDArray[np.bool_], *, is_renormalised: bool
 ) -> Reduced:
-    """Leave keys out of every row; cells of theirs that the mask allows become LEFT_OUT.
+    """Leave keys out of every row; their cells become LEFT_OUT where the mask allows them.
 
     Renormalised rows sum to 1 again; a row with nothing left has LEFT_OUT everywhere, never 0 ÷ 0.
     """
@@ -317,7 +317,7 @@ def removed_note(removed: float, hidden: Hidden, *, is_renormalised: bool) -> st
 
 
 def segments_of(tokens: tuple[Token, ...]) -> NDArray[np.bool_] | None:
-    """Whether each token is of the second text, [n_tokens]; None where there is one text.
+    """Whether each token is of the second text, [n_tokens]; None for a single text.
 
     A text typed with the separator in it counts as two (`records.tokens.typed_segments`), for a model that
     is not told of segments as well.
@@ -349,7 +349,7 @@ def without_the_rest(
     *,
     is_renormalised: bool,
 ) -> Reduced:
-    """Show a block alone: keys are left out of its rows, and every other row is LEFT_OUT whole.
+    """Show a block alone: other keys are left out of its rows, and every other row is LEFT_OUT.
 
     `removed` is the mean mass that the rows of the block lose.
     """
@@ -368,7 +368,7 @@ def block_note(removed: float, block: Block, hidden_words: str, *, is_renormalis
 
 
 def long_map_of(traced: Traced | None, head: HeadRef | None, rows: Rows = "read") -> LongMap | None:
-    """The map of a head of a traced text when it is a long one, its rows called after `rows`."""
+    """The map of a head of a traced text if it is a long one, with rows named by `rows`."""
     if traced is None or head is None:
         return None
     grid = next((grid for grid in traced.grids if grid.site.key == head.site_key), None)
@@ -404,7 +404,7 @@ _LEAST_STEPS = 25
 
 
 def map_through(aspect: Aspect, maps: tuple[HeadMap, ...]) -> HeadMap | None:
-    """One map from one or more heads with the same tokens; the last one gives its head. None without any.
+    """One map from one or more heads with the same tokens; the last one names it. None without any.
 
     Keys are left out of each head before heads are blended, so that a mean is the mean of what the
     heads show alone.
@@ -436,14 +436,14 @@ def map_through(aspect: Aspect, maps: tuple[HeadMap, ...]) -> HeadMap | None:
 
 
 def labelled(head_map: HeadMap, rows: Rows) -> HeadMap:
-    """The map with its rows called after what is written, or read, there; its numbers stay."""
+    """The map with its rows named after the generated, or read, tokens; its numbers stay."""
     queries = row_labels(head_map.queries, head_map.following, rows)
     is_so = queries is head_map.queries
     return head_map if is_so else dataclasses.replace(head_map, queries=queries, following=None)
 
 
 def _worst_check(maps: tuple[HeadMap, ...]) -> SelfCheck | None:
-    """The self-check that says least good of the maps that a blend is made of."""
+    """The worst self-check of the maps in a blend."""
     checks = [one.check for one in maps if one.check is not None]
     return min(checks, key=lambda check: (check.is_good, -check.worst), default=None)
 
@@ -451,7 +451,7 @@ def _worst_check(maps: tuple[HeadMap, ...]) -> SelfCheck | None:
 def _reduced(
     aspect: Aspect, weights: NDArray[np.float32], queries: tuple[Token, ...], keys: tuple[Token, ...]
 ) -> Reduced:
-    """One map without what the aspect leaves out."""
+    """One map without the parts hidden by the aspect."""
     is_hidden, parts = hidden_keys(keys, aspect.hidden), block_parts(queries, keys, aspect.block)
     if parts is None:
         return without_keys(weights, is_hidden, is_renormalised=aspect.is_renormalised)
@@ -465,7 +465,7 @@ def exact_grid(
     sides: tuple[tuple[Token, ...], tuple[Token, ...]],
     weights_of: Callable[[HeadRef], NDArray[np.float32]],
 ) -> NDArray[np.float32]:
-    """The weights behind the thumbnails of a site, NaN where something is left out or not allowed."""
+    """The weights behind the thumbnails of a site, NaN where left out or forbidden."""
     shown = np.stack([weights_of(head) for head in site.heads])
     if aspect.leaves_out:
         shown = np.stack([_reduced(aspect, weights, *sides).weights for weights in shown])
@@ -484,7 +484,7 @@ def _note(aspect: Aspect, shown: HeadMap, removed: float) -> str:
 
 
 def blended_weights(weights: tuple[NDArray[np.float32], ...], blend: Blend) -> NDArray[np.float32]:
-    """Several maps as one. A cell that one of them lacks is missing from a mean, sum or largest too."""
+    """Blend several maps. A cell missing from one of them is missing from the mean, sum or maximum too."""
     if len(weights) == 1:
         return weights[0]
     result = weights[0].astype(np.float32, copy=True)
@@ -506,7 +506,7 @@ def grid_through(
     keys: tuple[Token, ...],
     exact: tuple[NDArray[np.float32], ...] = (),
 ) -> SiteGrid:
-    """Thumbnails without what is left out; those of long texts, which pool cells, stay as they are.
+    """Thumbnails under the aspect; those of long texts, which pool cells, are unchanged.
 
     `exact` are the weights of each head, where they are known. Without them thumbnails are rough
     (`is_sampled`) where a sink took so much that bytes hardly hold what is left.
@@ -536,7 +536,7 @@ def grid_through(
 def _is_rough(
     aspect: Aspect, thumbnail: NDArray[np.uint8], queries: tuple[Token, ...], keys: tuple[Token, ...]
 ) -> bool:
-    """Whether few steps are left of the whole thumbnail, or of a row that is to sum to 1 again."""
+    """Whether few levels are left for the whole thumbnail, or for a renormalised row."""
     steps = np.where(thumbnail == 0, np.nan, thumbnail - np.float32(1))
     shown = _reduced(dataclasses.replace(aspect, is_renormalised=False), steps, queries, keys).weights
     is_shown = np.isfinite(shown)
@@ -554,7 +554,7 @@ _LEAST_KEYS = 4
 
 
 def even_words(head_map: HeadMap) -> str:
-    """`almost even: 0.07 at most over 14 keys`, or nothing where a row stands out or there are few keys.
+    """`almost even: 0.07 at most over 14 keys`, or empty if a row stands out or there are few keys.
 
     Rows of fewer than four keys, as a causal mask begins with, are not looked at; the numbers are those of
     the rows with the most keys.
@@ -576,7 +576,7 @@ _N_KEPT = 64
 
 
 class HeadMaps:
-    """Fetches the maps of heads and keeps what was made of them, so that none is made twice.
+    """Fetches the maps of heads and caches what was made of them.
 
     `raw` are the maps as the worker sent them.
     """
@@ -591,22 +591,22 @@ class HeadMaps:
 
     @property
     def blended(self) -> tuple[HeadRef, ...]:
-        """The heads of the shown map: the one selected last, or those the aspect makes one of."""
+        """The heads of the shown map: the one selected last, or those blended by the aspect."""
         now = self._session
         return heads_to_blend(now.aspect, now.selection, now.model, now.traced, now.text)
 
     @property
     def wanted(self) -> tuple[HeadRef, ...]:
-        """The heads to be sent in full: the selected ones, and all of a blend."""
+        """The heads needed in full: the selected ones, and all of a blend."""
         return tuple(dict.fromkeys((*self._session.selection, *self.blended)))
 
     @property
     def shown(self) -> tuple[HeadMap, ...]:
-        """The maps of the selected heads through the aspect; a blend of them once."""
+        """The maps of the selected heads under the aspect; a blend of them once."""
         return distinct(map(self.of, self._session.selection))
 
     def of(self, head: HeadRef | None) -> HeadMap | None:
-        """The map of `head` through the aspect; a blend of heads stands for each of them.
+        """The map of `head` under the aspect; a blend of heads represents each of them.
 
         None while one of the maps it is made of has not come.
         """
@@ -629,7 +629,7 @@ class HeadMaps:
         return made if isinstance(made, HeadMap) else None
 
     def grid(self, grid: SiteGrid) -> SiteGrid:
-        """The thumbnails of a site of the trace that is shown through the aspect."""
+        """The thumbnails of a site of the current trace under the aspect."""
         aspect, traced = self._session.aspect, self._session.traced
         if traced is None or not aspect.leaves_out:
             return grid
@@ -640,7 +640,7 @@ class HeadMaps:
         return made if isinstance(made, SiteGrid) else grid
 
     def exact(self, grids: tuple[SiteGrid, ...]) -> tuple[NDArray[np.float32], ...]:
-        """The weights behind thumbnails of the trace that is shown; none while one of the maps is missing."""
+        """The weights behind thumbnails of the current trace; none while one of the maps is missing."""
         traced, found = self._session.traced, {m.head: m.weights for m in self.raw}
         is_known = all(head in found for grid in grids for head in grid.site.heads)
         if traced is None or not is_known or any(grid.is_pooled for grid in grids):
@@ -650,7 +650,7 @@ class HeadMaps:
         return tuple(exact_grid(aspect, site, sides_of_site(site, traced), weights_of) for site in sites)
 
     def fetch_stack(self) -> None:
-        """Ask for every head of the stack that is looked at, if its thumbnails show each cell."""
+        """Request every head of the current stack, if its thumbnails show each cell."""
         traced, stack = self._session.traced, self._session.stack
         grids = [grid for grid in traced.grids if grid.site.stack == stack] if traced is not None else []
         if not any(grid.is_pooled for grid in grids):
@@ -662,7 +662,7 @@ class HeadMaps:
         self._made.clear()
 
     def fetch(self, more: tuple[HeadRef, ...] = ()) -> None:
-        """Ask for what is wanted and not there, and for `more`."""
+        """Request the missing maps, and `more`."""
         traced, wanted = self._session.traced, self.wanted
         if more:
             wanted = tuple(dict.fromkeys((*wanted, *more)))
@@ -672,7 +672,7 @@ class HeadMaps:
             )
 
     def take(self, reply: HeadsShown, traced: Traced | None) -> None:
-        """Take maps that were asked for; those of an older trace than `traced` change nothing."""
+        """Take requested maps; those of an older trace than `traced` are ignored."""
         if reply.number != self.number or traced is None or reply.trace not in (0, traced.number):
             return  # the last: from a thread that did not know yet
         kept = tuple(m for m in self.raw if m.head not in {new.head for new in reply.maps})
@@ -688,7 +688,7 @@ class HeadMaps:
 def heads_to_blend(
     aspect: Aspect, selection: tuple[HeadRef, ...], model: ModelInfo | None, traced: Traced | None, text: str
 ) -> tuple[HeadRef, ...]:
-    """The heads of the shown blend; only the head selected last where the maps would be too large."""
+    """The heads of the shown blend; only the head selected last if the maps would be too large."""
     heads = blended_heads(aspect, selection, model.sites if model else ())
     if traced and traced.text == text:
         n_tokens = max(len(traced.source), len(traced.target or ()))
@@ -699,7 +699,7 @@ def heads_to_blend(
 
 
 def distinct(maps: Iterable[HeadMap | None]) -> tuple[HeadMap, ...]:
-    """The maps there are, each once: a blend stands for several heads."""
+    """The maps there are, each once: a blend represents several heads."""
     found: list[HeadMap] = []
     for head_map in maps:
         if head_map is not None and not any(head_map is other for other in found):
@@ -718,13 +718,13 @@ def site_keys(site: Site, traced: Traced) -> tuple[Token, ...]:
 
 
 def shown_tokens(tokens: Tokens, aspect: Aspect) -> tuple[Token, ...]:
-    """The tokens as the maps name them: words, or pieces; the maps of long texts have pieces."""
+    """The tokens named on the maps: words, or pieces; the maps of long texts have pieces."""
     is_by_word = aspect.is_by_word and not is_long(len(tokens), len(tokens))
     return words_of_tokens(tokens.tokens) if is_by_word else tokens.tokens
 
 
 def with_room(grid: SiteGrid, n_queries: int, n_keys: int) -> SiteGrid:
-    """The thumbnails of a target that is still being written, with no data where rows are to come.
+    """The thumbnails of a target that is still being generated, with missing data in the rows to come.
 
     Of decoder self-attention the columns come with the rows. Thumbnails of fewer cells than their map stay.
     """

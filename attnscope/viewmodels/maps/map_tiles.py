@@ -51,7 +51,7 @@ class MapWindow:
 
     @property
     def fit_step(self) -> tuple[float, float]:
-        """Pixels for a key and for a query when the whole map is seen; alike unless it is long one way."""
+        """Pixels for a key and for a query when the whole map is visible; equal unless it is long one way."""
         step_x = self.width_px / max(1, self.n_keys)
         step_y = self.height_px / max(1, self.n_queries)
         least, most = min(step_x, step_y), max(step_x, step_y)
@@ -67,7 +67,7 @@ class MapWindow:
 
     @property
     def max_zoom(self) -> float:
-        """The zoom at which the smaller side of a cell is as large as it gets."""
+        """The zoom at which the smaller side of a cell has its maximum size."""
         return max(1.0, MAX_STEP_PX / min(self.fit_step))
 
     @property
@@ -77,12 +77,12 @@ class MapWindow:
 
     @property
     def rows(self) -> tuple[int, int]:
-        """First and one past the last query that is seen at least in part."""
+        """First and one past the last query that is visible at least in part."""
         return _seen(self.y, self.height_px / self.step[1], self.n_queries)
 
     @property
     def cols(self) -> tuple[int, int]:
-        """First and one past the last key that is seen at least in part."""
+        """First and one past the last key that is visible at least in part."""
         return _seen(self.x, self.width_px / self.step[0], self.n_keys)
 
     @property
@@ -91,7 +91,7 @@ class MapWindow:
 
     @property
     def block(self) -> int:
-        """The block of cells that suits the screen: a power of two, one to two pixels or more wide."""
+        """The block of cells for the current zoom: a power of two, at least one to two pixels wide."""
         cells_per_px = 1.0 / max(1e-12, min(self.step))
         return 1 if cells_per_px <= 1.0 else 2 ** math.ceil(math.log2(cells_per_px) - 1e-9)
 
@@ -101,7 +101,7 @@ class MapWindow:
         return left + (key - self.x) * step_x, top + (query - self.y) * step_y
 
     def cell(self, x_px: float, y_px: float) -> tuple[int, int] | None:
-        """The (query, key) under a place in the area; None outside the map."""
+        """The (query, key) at a position in the area; None outside the map."""
         (step_x, step_y), (left, top) = self.step, self.offset_px
         key = math.floor(self.x + (x_px - left) / step_x)
         query = math.floor(self.y + (y_px - top) / step_y)
@@ -110,7 +110,7 @@ class MapWindow:
         return None
 
     def resized(self, width_px: float, height_px: float) -> "MapWindow":
-        """The same part in another area: the middle stays, and the size of a cell unless all was seen."""
+        """The same part in another area: the middle stays, and the size of a cell unless all was visible."""
         sized = replace(self, width_px=max(1.0, width_px), height_px=max(1.0, height_px))
         if self.zoom == 1.0:
             return replace(sized, x=0.0, y=0.0)
@@ -123,7 +123,7 @@ class MapWindow:
         )._limited()
 
     def zoomed(self, factor: float, x_px: float, y_px: float) -> "MapWindow":
-        """Larger or smaller so that what is under a place in the area stays there."""
+        """Zoomed about a position in the area."""
         zoom = min(max(self.zoom * factor, 1.0), self.max_zoom)
         (step_x, step_y), (left, top) = self.step, self.offset_px
         key, query = self.x + (x_px - left) / step_x, self.y + (y_px - top) / step_y
@@ -133,17 +133,17 @@ class MapWindow:
         return replace(new, x=key - (x_px - left) / step_x, y=query - (y_px - top) / step_y)._limited()
 
     def panned(self, dx_px: float, dy_px: float) -> "MapWindow":
-        """Moved so that the map follows the hand, never past its edges."""
+        """Moved with the mouse, never past the map's edges."""
         step_x, step_y = self.step
         return replace(self, x=self.x - dx_px / step_x, y=self.y - dy_px / step_y)._limited()
 
     def centred(self, query: float, key: float) -> "MapWindow":
-        """Moved so that a place of the map stands in the middle, as far as the edges allow."""
+        """Moved so that a position of the map is in the middle, as far as the edges allow."""
         x, y = self.place(query, key)
         return self.panned(self.width_px / 2 - x, self.height_px / 2 - y)
 
     def showing(self, query: int, key: int) -> "MapWindow":
-        """Moved just so far that a cell is seen."""
+        """Moved just far enough to show a cell."""
         step_x, step_y = self.step
         x = min(max(self.x, key + 1 - self.width_px / step_x), float(key))
         y = min(max(self.y, query + 1 - self.height_px / step_y), float(query))
@@ -169,7 +169,7 @@ def window_on(
     width_px: float,
     height_px: float,
 ) -> MapWindow:
-    """The window whose area just holds some rows and columns; the area is made smaller to fit them."""
+    """The window whose area just holds some rows and columns; the area is shrunk to fit them."""
     part = MapWindow(
         n_queries=rows[1] - rows[0], n_keys=cols[1] - cols[0], width_px=width_px, height_px=height_px
     )
@@ -187,7 +187,7 @@ def _seen(first: float, n_visible: float, n: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """One mark: a token's position and where its middle lies, in pixels from the ruler's beginning."""
+    """One mark: a token's position and its middle, in pixels from the start of the ruler."""
 
     position: int
     place_px: float
@@ -251,7 +251,7 @@ N_EDGES = 120
 
 
 class LongLines:
-    """The strongest edges of the heads that are looked at."""
+    """The strongest edges of the selected heads."""
 
     changed = Signal()
     shown: tuple[LongMap, ...] = ()
@@ -265,7 +265,7 @@ class LongLines:
         self._queries = self._keys = np.zeros(0, dtype=np.intp)
 
     def show(self, maps: tuple[LongMap, ...]) -> None:
-        """Look at the lines of these maps, those with the same tokens as the first; of none: forget them."""
+        """Show the lines of these maps, those with the same tokens as the first; for none: clear them."""
         if not maps and not self.shown:
             return
         same = tuple(m for m in maps if (m.queries, m.keys) == (maps[0].queries, maps[0].keys))
@@ -285,7 +285,7 @@ class LongLines:
         )
 
     def handle(self, reply: EdgesShown) -> None:
-        """Take the edges that were asked for last."""
+        """Handle the edges requested last."""
         if reply.number == self._number and self.shown:
             self.is_waiting = False
             self.maps, self._queries, self._keys = condensed(reply.edges, self.shown[0])
@@ -296,7 +296,7 @@ class LongLines:
         return _at(self._queries, query), _at(self._keys, key)
 
     def row(self, query: int | None, key: int | None) -> tuple[int | None, int | None]:
-        """The row and the column that stand for positions of the text, where they are shown."""
+        """The row and the column for positions of the text, if shown."""
         return _find(self._queries, query), _find(self._keys, key)
 
 
@@ -331,7 +331,7 @@ def condensed(
 
 
 def _numbered(token: Token, position: int) -> Token:
-    """The token with its position, which tells equal pieces apart."""
+    """The token with its position, which distinguishes equal pieces."""
     return replace(token, piece=f"{token.piece[:14]} {position:,}", joins_previous=False)
 
 
@@ -363,7 +363,7 @@ class MapChanges(SignalGroup):
 
 
 class _Coming(NamedTuple):
-    """The part of the map that is on its way, in blocks of `b` cells; 0: none is."""
+    """The pending part of the map, in blocks of `b` cells; 0: none."""
 
     b: int = 0
     rows: Part = (0, 0)
@@ -374,7 +374,7 @@ _NO_PART = _Coming()
 
 
 class MapTiles:
-    """State of the view of one long map; posts tile requests, takes tile replies."""
+    """State of the view of one long map; posts tile requests, handles tile replies."""
 
     shown: LongMap | None = None
     window: MapWindow | None = None
@@ -397,16 +397,16 @@ class MapTiles:
 
     @property
     def head_peak(self) -> float:
-        """The largest weight of the head, as far as it is known."""
+        """The largest weight of the head, as far as known."""
         return max((tile.head_peak for tile in self.known), default=0.0)
 
     @property
     def known(self) -> tuple[MapTile, ...]:
-        """Every tile that is kept, the overview first."""
+        """Every cached tile, the overview first."""
         return self.tiles if self.overview is None else (self.overview, *self.tiles)
 
     def painted(self) -> tuple[MapTile, ...]:
-        """The tiles to paint, coarse ones first; those that a finer one covers wholly are left out."""
+        """The tiles to paint, coarse ones first, without those covered by a finer one."""
         window = self.window
         if window is None:
             return ()
@@ -424,7 +424,7 @@ class MapTiles:
         return painted[-1] if painted else None
 
     def seen_tile(self) -> MapTile | None:
-        """The part that is seen as a tile of its own; None while there is no exact tile of all of it."""
+        """The visible part as a tile of its own; None while there is no exact tile of all of it."""
         window, best = self.window, self.best
         if window is None or best is None or best.is_sampled or self.is_stale:
             return None
@@ -435,7 +435,7 @@ class MapTiles:
     # Intents
 
     def show(self, long_map: LongMap | None) -> None:
-        """Look at a map. The window stays when the size does, and old tiles stay until new ones come."""
+        """Show a map. The window stays if the size does, and old tiles stay until new ones come."""
         before, self.shown = self.shown, long_map
         if long_map == before:
             return
@@ -463,16 +463,16 @@ class MapTiles:
         self._ask()
 
     def set_area(self, width_px: float, height_px: float, ratio: float = 1.0) -> None:
-        """The cells have this many layout pixels, of `ratio` device pixels each."""
+        """Set the cells' size in layout pixels, of `ratio` device pixels each."""
         self._area_px, self._ratio = (max(1.0, width_px), max(1.0, height_px)), max(1.0, ratio)
         self._move(lambda window: window.resized(*self._area_px))
 
     def zoom(self, factor: float, x_px: float, y_px: float) -> None:
-        """Zoom at a place of the area."""
+        """Zoom at a position of the area."""
         self._move(lambda window: window.zoomed(factor, x_px, y_px))
 
     def pan(self, dx_px: float, dy_px: float) -> None:
-        """Let the map follow the hand."""
+        """Move the map with the mouse."""
         self._move(lambda window: window.panned(dx_px, dy_px))
 
     def fit(self) -> None:
@@ -480,15 +480,15 @@ class MapTiles:
         self._move(MapWindow.fitted)
 
     def bring_into_view(self, query: int, key: int) -> None:
-        """Move just so far that a cell is seen."""
+        """Move just far enough to show a cell."""
         self._move(lambda window: window.showing(query, key))
 
     def centre_on(self, query: float, key: float) -> None:
-        """Move the window's middle to a place of the map."""
+        """Move the window's middle to a position of the map."""
         self._move(lambda window: window.centred(query, key))
 
     def point_at(self, cell: tuple[int, int] | None) -> None:
-        """The cursor is on a cell, or on the block of cells that a pixel stands for, or on none."""
+        """Set the cell, or the block of cells of a pixel, under the cursor, or none."""
         if cell is None or self.shown is None or self.window is None:
             self._set_reading(None)
             self._cell.renew()
@@ -508,7 +508,7 @@ class MapTiles:
     # Replies
 
     def handle(self, reply: TileReply | Reply) -> None:
-        """Take a reply of the tile thread; those for another map or of an older number change nothing."""
+        """Handle a reply of the tile thread; those for another map or an older request are ignored."""
         match reply:
             case TileShown() if self._is_of_map(reply.tile.trace, reply.tile.head):
                 self._take_tile(reply)
@@ -545,7 +545,7 @@ class MapTiles:
             self.changed.cell.emit()
 
     def _move(self, move: Callable[[MapWindow], MapWindow]) -> None:
-        """Look at another part of the map, where there is one."""
+        """Show another part of the map, if there is one."""
         moved = move(self.window) if self.window is not None else None
         if moved != self.window:
             self.window = moved
@@ -563,7 +563,7 @@ class MapTiles:
         self._overview_number = self._requests.send(whole)
 
     def _ask(self) -> None:
-        """Ask for the tile that suits the window, unless it is there or on its way."""
+        """Request the tile for the window, unless it is there or pending."""
         window = self.window
         if self.shown is None or not self.shown.is_known or window is None:
             return
@@ -595,7 +595,7 @@ class MapTiles:
         )
 
     def _block_of(self, cell: tuple[int, int]) -> tuple[Part, Part]:
-        """The block of cells that the picture shows at a cell."""
+        """The block of cells shown at a cell."""
         window, best = self.window, self.best
         assert window is not None
         b = best.b if best is not None else window.block
@@ -604,7 +604,7 @@ class MapTiles:
         return rows, cols
 
     def _exact(self, cell: tuple[int, int]) -> CellReading | None:
-        """The reading of one cell from a tile that holds its exact weight."""
+        """The reading of one cell from a tile that has its exact weight."""
         query, key = cell
         for tile in reversed(self.tiles):
             if tile.weights is None or not self._is_of_map(tile.trace, tile.head):
@@ -654,14 +654,14 @@ def _covers(tile: MapTile, rows: Part, cols: Part) -> bool:
 
 
 def _is_replaced(old: MapTile, new: MapTile) -> bool:
-    """Whether a new tile shows all that an old one shows, and as finely."""
+    """Whether a new tile shows all of an old one, at least as finely."""
     return new.b <= old.b and _holds(new.rows, old.rows) and _holds(new.cols, old.cols) and (
         old.is_sampled or not new.is_sampled
     )  # fmt: skip
 
 
 def _widened(part: Part, n: int, b: int) -> Part:
-    """A part with a margin on both sides, on the edges of blocks and within the map."""
+    """A part with a margin on both sides, aligned to blocks and within the map."""
     margin = int((part[1] - part[0]) * MARGIN) + b
     start, stop = max(0, part[0] - margin), min(n, part[1] + margin)
     return start // b * b, min(n, -(-stop // b) * b)

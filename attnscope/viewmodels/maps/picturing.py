@@ -69,7 +69,7 @@ def walked(picture: Picture, query: int, rows: int, columns: int) -> int:
 
 
 class _ChosenPatch(ABC):
-    """The token of a picture whose weights are shown: the one before all patches until another is chosen."""
+    """The selected token of a picture: the one before all patches until another is chosen."""
 
     def __init__(self) -> None:
         self.changed = PictureChanges()
@@ -77,7 +77,7 @@ class _ChosenPatch(ABC):
 
     @abstractmethod
     def _looked_at(self) -> Picture | None:
-        """The picture of which a token is chosen; None while it is not there."""
+        """The picture in which a token is selected; None while it is missing."""
 
     @property
     def query(self) -> int:
@@ -175,14 +175,14 @@ class PictureState(_ChosenPatch):
             self._ask()
 
     def _ask(self) -> None:
-        """Ask for the picture of the trace, unless that was done already."""
+        """Request the picture of the trace, unless that was done already."""
         traced = self._session.tracing.settled if self.is_offered else None
         if traced is not None:
             self._asking.ask(traced.number, ShowPicture(text=self._session.text))
 
 
 class WatchedPicture(_ChosenPatch):
-    """The picture that the watched text of a run names, and the head that is shown of it."""
+    """The picture named by a run's watched text, and the head shown for it."""
 
     def __init__(self, watch: WatchState) -> None:
         super().__init__()
@@ -213,7 +213,7 @@ class WatchedPicture(_ChosenPatch):
         return "These weights are not between single patches."
 
     def watch(self, is_watched: bool) -> None:
-        """Nothing is asked for here."""
+        """Nothing to request here."""
 
     def _on_watch(self) -> None:
         if self.is_offered:
