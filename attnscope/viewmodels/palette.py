@@ -116,13 +116,13 @@ def find(
 
 
 def _telling(typed: list[str]) -> list[str]:
-    """The words without marks at their ends, and without small ones where others are left."""
+    """The words without punctuation at their ends, and without small words unless all are small."""
     bare = [word.strip(_MARKS) or word for word in typed]
     return [word for word in bare if word not in _SMALL] or bare
 
 
 def _asked(items: tuple[Item, ...], words: list[str]) -> list[ItemMatch]:
-    """The questions that have half of the words or more; each counts from the beginning of a word on."""
+    """The questions with at least half of the words; each counts from the beginning of a word on."""
     found = []
     for item in items:
         matches = [match for word in words if item.kind == "question" and (match := _match_whole(item, word))]
@@ -198,14 +198,14 @@ def match_item(item: Item, words: list[str]) -> ItemMatch | None:
 
 
 def _spellings(word: str) -> tuple[str, ...]:
-    """A word as it was typed, and with the other of -ise and -ize: normalisation, normalization."""
+    """A word as typed, and with the other of -ise and -ize: normalisation, normalization."""
     other = _ISE.sub(lambda found: found[0].replace("s", "z"), word)
     other = other if other != word else _IZE.sub(lambda found: found[0].replace("z", "s"), word)
     return (word,) if other == word else (word, other)
 
 
 def _plain(text: str) -> str:
-    """Letters as they are compared: small, and an en dash as the hyphen that is typed."""
+    """Letters as compared: lower case, and an en dash as the hyphen that is typed."""
     return text.lower().replace("–", "-")
 
 
@@ -225,7 +225,7 @@ def _beside(aside: str, search: str, word: str) -> float | None:
 
 
 def match_letters(text: str, word: str) -> tuple[float, tuple[int, ...]] | None:
-    """The score and the places of `word` in `text`: as it stands, else letter by letter; None without."""
+    """The score and the positions of `word` in `text`: as a whole, else letter by letter; None if absent."""
     whole = _whole(text, word)
     if whole is not None:
         return whole
@@ -258,7 +258,7 @@ def _occurrences(text: str, word: str, at: int) -> Iterable[int]:
 
 
 def _places_from(text: str, word: str, start: int) -> tuple[int, ...] | None:
-    """The letters of `word` from `start` on; beginnings of words are taken before letters within."""
+    """The letters of `word` from `start` on; beginnings of words are preferred to letters within."""
     places = [start]
     for letter in word[1:]:
         at = places[-1] + 1

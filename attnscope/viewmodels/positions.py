@@ -1,4 +1,4 @@
-"""The state of the positions page: which encodings, how large, and the tables that have come."""
+"""The state of the positions page: which encodings, of what size, and the received tables."""
 
 from dataclasses import dataclass
 
@@ -39,7 +39,7 @@ class PositionsChanges(SignalGroup):
 
 
 class PositionsState:
-    """At most one request is under way."""
+    """At most one request at a time."""
 
     def __init__(self, requests: Requests) -> None:
         self.query = Query(PositionsShown, requests)
@@ -58,16 +58,16 @@ class PositionsState:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the tables shown are not those asked for now."""
+        """Whether the current tables are not those requested now."""
         return self.query.is_busy or self.query.about != self._wish()
 
     def open(self) -> None:
-        """The page has become visible: from now on ask for what is missing."""
+        """The page has become visible: from now on request what is missing."""
         self.query.is_watched = True
         self._pump()
 
     def choose(self, name: str, is_chosen: bool) -> None:
-        """Show an encoding, or no longer."""
+        """Show or hide an encoding."""
         if name not in SCHEMES or is_chosen == (name in self.names):
             return
         chosen = {*self.names, name} if is_chosen else {*self.names} - {name}
@@ -95,13 +95,13 @@ class PositionsState:
             self._changed()
 
     def title(self, name: str) -> str:
-        """The encoding as people call it."""
+        """Title of the encoding."""
         if name == "model" and self.model_name:
             return f"{self.model_name}'s own"
         return TITLES.get(name, name)
 
     def heading(self, name: str) -> str:
-        """The encoding above its maps, where a note says the rest."""
+        """Heading of the encoding above its maps, where a note gives the rest."""
         return self.title(name).partition(" (")[0]
 
     def short_title(self, name: str) -> str:
@@ -121,7 +121,7 @@ class PositionsState:
                 self._take()
 
     def _take(self) -> None:
-        """Show the tables that have come; where the model's own cannot be had, the others are asked for."""
+        """Show the received tables; if the model's own is not available, the others are requested."""
         wish, answer = self.query.about, self.query.answer
         if answer is None and isinstance(wish, _Wish) and "model" in wish.names:
             self.model_note = self.query.error
@@ -144,7 +144,7 @@ class PositionsState:
         return _Wish(names=names, n_positions=self.n_positions, d_model=self.d_model, has_checks=has_checks)
 
     def _pump(self) -> None:
-        """Ask for what is wished for, unless that was done or an answer is on its way."""
+        """Request what is wanted, unless that was done or an answer is pending."""
         wish = self._wish()
         if self.query.is_busy or not self.query.is_watched:
             return

@@ -10,7 +10,7 @@ from attnscope.records.requests import News, Reply, Request, StopWork
 
 
 class Requests:
-    """The way to the worker for one part of the window: each request bears a number, and so does its reply.
+    """Requests of one part of the window to the worker: each has a number, and so does its reply.
 
     Numbers count up from `first` in steps; 0 belongs to nobody. `post` hands a request over that bears its
     number, `cancel` gives one up by its number.
@@ -32,7 +32,7 @@ class Requests:
         return next(self._count)
 
     def send(self, request: Request) -> int:
-        """Hand a request over under a number of its own, which comes back."""
+        """Send a request under a number of its own, and return the number."""
         number = next(self._count)
         self.post(replace(request, number=number))
         return number
@@ -42,7 +42,7 @@ Answer = TypeVar("Answer", bound=Reply)
 
 
 class Query(Generic[Answer]):
-    """One question, asked anew for each thing that is looked at; the newest answer alone counts.
+    """One question, asked again for each subject; only the newest answer counts.
 
     `answer` stays until a newer one has come, or the question fails with `error`. Nothing is asked while
     nobody looks (`is_watched`).
@@ -64,11 +64,11 @@ class Query(Generic[Answer]):
 
     @property
     def is_busy(self) -> bool:
-        """Whether an answer is on its way."""
+        """Whether an answer is pending."""
         return not self._is_answered
 
     def ask(self, about: object, request: Request) -> bool:
-        """Ask about something, under a number of its own; False where that was done already."""
+        """Ask about something, under a number of its own; False if that was done already."""
         if not self.is_watched or about == self._about:
             return False
         self._about, self._is_answered = about, False
@@ -76,11 +76,11 @@ class Query(Generic[Answer]):
         return True
 
     def owns(self, reply: Reply) -> bool:
-        """Whether a reply is to what was asked last."""
+        """Whether a reply is to the last request."""
         return self._number != 0 and reply.number == self._number
 
     def take(self, reply: Reply) -> bool:
-        """Take a reply; False when it comes too late, or was for another."""
+        """Accept a reply; False if it comes too late, or was for another request."""
         if not self.owns(reply):
             return False
         if isinstance(reply, Failed):
@@ -93,7 +93,7 @@ class Query(Generic[Answer]):
         return True
 
     def renew(self) -> None:
-        """Ask again next time, though it be about the same; what is known stays until then."""
+        """Ask again next time, even about the same; what is known stays until then."""
         self.give_up()
         self._about = None
 
@@ -102,13 +102,13 @@ class Query(Generic[Answer]):
         return words if self.answer is None else ""
 
     def give_up(self) -> int:
-        """Wait for nothing any more; what is known stays. The number that may be cancelled, 0: none."""
+        """Stop waiting; what is known stays. Returns the number to cancel, 0: none."""
         number = self._number if self.is_busy else 0
         self._number, self._is_answered = 0, True
         return number
 
     def forget(self) -> bool:
-        """Know nothing any more: another model is open, or there is nothing to ask about. Whether it did."""
+        """Reset: another model is open, or there is nothing to ask about. Returns whether it did."""
         was_known = self.answer is not None
         self.renew()
         self.answer, self.error = None, ""
@@ -120,7 +120,7 @@ Phase = Literal["empty", "running", "done", "stopped", "failed"]
 
 
 class Job(Generic[Told, Answer]):
-    """One long pass at a time; what was found stays until more is found, or is forgotten.
+    """One long pass at a time; its findings stay until there are more, or until they are reset.
 
     `news` is the newest of the pass under way, `error` why the last one failed. A pass that answers more
     than once is done with the answer that `is_last`.
@@ -146,7 +146,7 @@ class Job(Generic[Told, Answer]):
 
     @property
     def is_running(self) -> bool:
-        """Whether a pass is under way."""
+        """Whether a pass is in progress."""
         return self.phase == "running"
 
     @property
@@ -155,12 +155,12 @@ class Job(Generic[Told, Answer]):
         return self.news.fraction if self.news is not None else None
 
     def start(self, request: Request) -> None:
-        """Begin a pass, under a number of its own; the worker gives up the one before."""
+        """Begin a pass, under a number of its own; the worker cancels the one before."""
         self.phase, self.news, self.error = "running", None, ""
         self.asked, self._number = request, self._requests.send(request)
 
     def stop(self) -> bool:
-        """Give the pass up; False where none is under way."""
+        """Cancel the pass; False if none is in progress."""
         if not self.is_running:
             return False
         self._requests.send(StopWork(work=self.asked.work))
@@ -168,18 +168,18 @@ class Job(Generic[Told, Answer]):
         return True
 
     def give_up(self) -> int:
-        """Wait for nothing any more, as if nothing had begun; the number that may be cancelled, 0: none."""
+        """Stop waiting, as if nothing had begun; returns the number to cancel, 0: none."""
         number = self._number
         if self.is_running:
             self._end("empty")
         return number
 
     def owns(self, reply: Reply) -> bool:
-        """Whether a reply is of the pass under way."""
+        """Whether a reply is of the current pass."""
         return self.is_running and reply.number == self._number
 
     def take(self, reply: Reply) -> bool:
-        """Take a reply; False when it comes too late, was for another, or is of no kind known here."""
+        """Accept a reply; False if it comes too late, was for another request, or is of an unknown kind."""
         if not self.owns(reply):
             return False
         if isinstance(reply, Failed):
@@ -196,7 +196,7 @@ class Job(Generic[Told, Answer]):
         return True
 
     def forget(self) -> None:
-        """Know nothing any more, and give up what is under way: another model is open."""
+        """Reset, and cancel the pass in progress: another model is open."""
         self.stop()
         self.phase, self.answer, self.error, self.asked = "empty", None, "", Request()
 

@@ -1,4 +1,4 @@
-"""The shelf of open models: what is chosen, what the Hub offers of it, and the download under way.
+"""The shelf of open models: the choice, the Hub's offer for it, and the current download.
 
 Nothing is asked of the network but by `ask` and `download`.
 """
@@ -41,7 +41,7 @@ class ShelfChanges(SignalGroup):
 
 
 class ShelfState:
-    """The models that can be had, and at most one download."""
+    """The available models, and at most one download."""
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
@@ -65,7 +65,7 @@ class ShelfState:
 
     @property
     def rows(self) -> tuple[ShelfRow, ...]:
-        """The models that what is typed fits, and the one whose whole name it is."""
+        """The models that match the typed text, and the one whose full name it is."""
         name = typed_name(self.wanted)
         words = name.casefold().split()
         found = tuple(row for row in self._rows if all(word in _searched(row) for word in words))
@@ -90,7 +90,7 @@ class ShelfState:
 
     @property
     def fetching(self) -> str:
-        """The name of the model that is being downloaded; empty when none is."""
+        """The name of the model being downloaded; empty if there is none."""
         return self._fetched if self.job.is_running else ""
 
     @property
@@ -133,27 +133,27 @@ class ShelfState:
         self._requests.send(ShowShelf())
 
     def look_for(self, words: str) -> None:
-        """List what fits; the chosen model stays chosen while it is listed."""
+        """List the matches; the chosen model stays chosen while it is listed."""
         if words != self.wanted:
             self.wanted = words
             self.changed.rows.emit()
             self._keep_chosen()
 
     def choose(self, name: str) -> None:
-        """Look at one model."""
+        """Choose one model."""
         if name != self.chosen:
             self.chosen = name
             self.changed.chosen.emit()
 
     def ask(self) -> None:
-        """Ask the Hub what a download of the chosen model would be. The only network that this needs."""
+        """Ask the Hub about a download of the chosen model. The only network access needed for this."""
         if self.step == "ask":
             self._asked[self._requests.send(AskModel(name=self.chosen))] = self.chosen
             self._problems.pop(self.chosen, None)
             self.changed.chosen.emit()
 
     def download(self) -> None:
-        """Fetch what was offered."""
+        """Download the offered files."""
         offer = self.offer
         if offer is not None and self.step == "download":
             self._fetched, self._is_stopping = offer.name, False
@@ -163,11 +163,11 @@ class ShelfState:
             self.changed.chosen.emit()
 
     def pause(self) -> None:
-        """End the download; what came is kept."""
+        """End the download; the part received is kept."""
         self._stop(self.fetching, keeps=True)
 
     def cancel(self) -> None:
-        """End the download, or one that was paused, and remove what came."""
+        """End the download, even a paused one, and remove the part received."""
         row = self.row
         if self.fetching:
             self._stop(self.fetching, keeps=False)
@@ -177,7 +177,7 @@ class ShelfState:
     # Replies
 
     def handle(self, reply: object) -> None:
-        """Take what the download thread says."""
+        """Handle a reply of the download thread."""
         match reply:
             case ShelfShown():
                 self._rows, self.host, self.is_listed = reply.rows, reply.host, True
@@ -205,7 +205,7 @@ class ShelfState:
         self.show()
 
     def _on_failed(self, failed: Failed) -> None:
-        """Keep the sentence with the model it is about; a fault of the program concerns what was asked."""
+        """Keep the message with its model; a fault of the program concerns the last request."""
         is_fault = failed.number == 0
         name = self._asked.pop(failed.number, self.chosen)
         if is_fault:
@@ -262,7 +262,7 @@ def _facts(entry: ShelfEntry, row: ShelfRow, offer: ModelOffer | None) -> Iterat
 
 
 def licence_words(entry: ShelfEntry, offer: ModelOffer | None) -> str:
-    """The licence as the Hub names it, written as the shelf does where it is the same; empty for none."""
+    """The licence from the Hub, in the shelf's spelling if it is the same; empty for none."""
     if offer is None or offer.licence.casefold() == entry.licence.casefold():
         return entry.licence
     return offer.licence

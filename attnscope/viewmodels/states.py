@@ -1,4 +1,4 @@
-"""Every state behind the window, the way of each reply back to who asked, and what is under way."""
+"""Every state behind the window, the routing of replies, and the background tasks."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,7 +37,7 @@ Post = Callable[[Request], None]
 
 
 def _nowhere(_request: object) -> None:
-    """For states that nobody answers."""
+    """For states without replies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ MOST_PARTS = 64
 
 
 class Part(Protocol):
-    """A part of the window that asks."""
+    """A part of the window that sends requests."""
 
     def handle(self, reply: Reply) -> object: ...
 
@@ -71,7 +71,7 @@ PartT = TypeVar("PartT", bound=Part)
 
 
 class Replies:
-    """Part k of n asks under the numbers k, k + n, k + 2n …, so that a reply's number tells whose it is.
+    """Part k of n uses the numbers k, k + n, k + 2n …, so that a reply's number identifies its part.
 
     What nobody asked for, under number 0, goes to the part that joined first.
     """
@@ -82,7 +82,7 @@ class Replies:
         self._heard: dict[type[Reply], list[Part]] = defaultdict(list)
 
     def join(self, make: Callable[[Requests], PartT], *hears: type[Reply], post: Post | None = None) -> PartT:
-        """Make a part that asks the worker, or whom `post` leads to, under numbers of its own.
+        """Make a part that sends requests to the worker, or through `post`, under numbers of its own.
 
         It also gets every reply of the kinds that it `hears`.
         """
@@ -97,7 +97,7 @@ class Replies:
         return part
 
     def deliver(self, reply: Reply) -> None:
-        """Hand a reply to who asked, then to who hears of such replies."""
+        """Pass a reply to the part that asked, then to the listeners for such replies."""
         place = reply.number % MOST_PARTS
         owner = self._parts[place] if place < len(self._parts) else None
         if owner is not None:
@@ -108,7 +108,7 @@ class Replies:
 
 
 class States:
-    """All but the session are made here, each with numbers of its own.
+    """All states except the session are made here, each with numbers of its own.
 
     `read_kept` reads what came with the program of the experiments of labs.
     """
@@ -153,13 +153,13 @@ class States:
         self.shelf = join(ShelfState, post=replies.posts.downloads)
 
     def _rank_heads(self) -> None:
-        """The table of heads shows what the pruning curves have found."""
+        """Show findings of the pruning curves in the table of heads."""
         self.heads.rank(self.curves.importances)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabStates:
-    """Made with the window, before any lab is looked at."""
+    """Made with the window, before any lab is shown."""
 
     experiments: ExperimentsState
     merges: MergesState
@@ -169,7 +169,7 @@ class LabStates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundTask:
-    """One job. `name` says what it is for, `what` what is being done now; `fraction` 0…1, None: not known.
+    """One task. `name` is its purpose, `what` its current step; `fraction` 0…1, None: not known.
 
     `stop` ends it; None for what cannot be ended, or ends by itself in a moment. `is_waited_for`: the person
     waits for it, and Esc ends it; other jobs run beside what the person does. `tells_what`: the line in the
@@ -193,7 +193,7 @@ FindTasks = Callable[[], Iterable[BackgroundTask]]
 
 
 class WorkState:
-    """The jobs under way, the oldest first."""
+    """The running tasks, the oldest first."""
 
     changed = Signal()
 
@@ -202,13 +202,13 @@ class WorkState:
         self.jobs: tuple[BackgroundTask, ...] = ()
 
     def watch(self, changed: SignalGroup | SignalInstance, find: FindTasks) -> None:
-        """Collect the jobs that `find` gives whenever the state has `changed` that they are of."""
+        """Collect the tasks from `find` whenever their state has `changed`."""
         self._found[find] = ()
         changed.connect(partial(self._look, find), max_args=0)
 
     @property
     def summary(self) -> str:
-        """Everything under way in a few words; empty when nothing is."""
+        """All running tasks in a few words; empty if there are none."""
         if not self.jobs:
             return ""
         first = self.jobs[0]
@@ -218,7 +218,7 @@ class WorkState:
         return f"{named} · {first.what}" if first.tells_what and first.what else named
 
     def stop(self, name: str) -> None:
-        """End the job of this name, where it can be ended."""
+        """End the task of this name, if possible."""
         for job in self.jobs:
             if job.name == name and job.stop is not None:
                 job.stop()
@@ -226,7 +226,7 @@ class WorkState:
 
     @property
     def waited_for(self) -> BackgroundTask | None:
-        """The job that Esc ends."""
+        """The task that Esc ends."""
         return next((job for job in self.jobs if job.is_waited_for and job.stop is not None), None)
 
     def _look(self, find: FindTasks) -> None:
@@ -272,7 +272,7 @@ def watch_pass(work: WorkState, name: str, state: Passing) -> None:
 
 
 def watch_session(work: WorkState, session: Session, cancel: Callable[[int], None]) -> None:
-    """Opening a model and tracing; `cancel` gives up a request of the worker."""
+    """Opening a model and tracing; `cancel` cancels a request of the worker."""
 
     def stop_loading() -> None:
         cancel(session.opening.give_up())
@@ -340,7 +340,7 @@ def watch_heads(work: WorkState, heads: HeadsState, curves: CurvesState, alike: 
 
 
 def watch_writing(work: WorkState, generation: GenerationState) -> None:
-    """Text that is being written."""
+    """Text being generated."""
 
     def find() -> Iterator[BackgroundTask]:
         if generation.is_writing:
@@ -403,7 +403,7 @@ def watch_flow(work: WorkState, across: AcrossState) -> None:
 
 
 def watch_downloads(work: WorkState, shelf: ShelfState) -> None:
-    """The model that is being downloaded; Stop is a pause."""
+    """The model being downloaded; Stop is a pause."""
 
     def find() -> Iterator[BackgroundTask]:
         if shelf.fetching:
@@ -414,7 +414,7 @@ def watch_downloads(work: WorkState, shelf: ShelfState) -> None:
 
 
 def experiment_jobs(experiments: ExperimentsState) -> FindTasks:
-    """One job for each kind of experiment that is under way."""
+    """One task for each kind of running experiment."""
 
     def stopper(kind: type) -> Callable[[], None]:
         return lambda: experiments.stop(kind)
@@ -434,7 +434,7 @@ def experiment_jobs(experiments: ExperimentsState) -> FindTasks:
 
 
 def _lab_asking(question: Question) -> str:
-    """The name of the lab that asks a question; of one with a widget of its own the question in words."""
+    """The name of the lab that asks a question; for one with a widget of its own, the question in words."""
     from attnscope.labs import LABS, Lab  # who asks has them already; the start of the window need not
 
     named = (lab.name for lab in LABS.values() if isinstance(lab, Lab) and lab.asks_it(question))

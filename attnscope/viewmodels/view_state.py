@@ -59,7 +59,7 @@ LINES: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Highlight:
-    """The row (query) and the column (key) of the shown head that are lit; None: none."""
+    """The highlighted row (query) and column (key) of the shown head; None: none."""
 
     query: int | None = None
     key: int | None = None
@@ -67,7 +67,7 @@ class Highlight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """The cell under the cursor: both pieces and the weight, None where the mask or a person forbids it."""
+    """The cell under the cursor: both pieces and the weight, None if the mask or the user forbids it."""
 
     query: str
     key: str
@@ -129,7 +129,7 @@ class ViewState:
         self.changed = ViewChanges()
 
     def show_page(self, page: Page) -> None:
-        """Turn to another page; what was under the cursor on the old one is forgotten."""
+        """Switch to another page; the cell under the cursor on the old one is cleared."""
         if page != self.page:
             self.set_cell(None)
             self.set_hovered_head(None)
@@ -145,7 +145,7 @@ class ViewState:
         self._set("colour_map", name, self.changed.style)
 
     def set_scale(self, scale: Scale) -> None:
-        """Let the colours stand for weights in another way."""
+        """Scale the colours by another rule."""
         if scale in SCALES:
             self._set("scale", scale, self.changed.style)
 
@@ -154,7 +154,7 @@ class ViewState:
         self._set("size_percent", min(max(percent, SIZES[0]), SIZES[-1]), self.changed.theme)
 
     def set_least_weight(self, weight: float) -> None:
-        """Draw no line of a smaller weight."""
+        """Hide lines of a smaller weight."""
         self._set("least_weight", min(max(weight, 0.0), 1.0), self.changed.style)
 
     def set_strongest(self, n_lines: int) -> None:
@@ -173,12 +173,12 @@ class ViewState:
         self.set_least_weight(float(value) if kind == "weight" else 0.0)
 
     def set_theme(self, theme: Theme) -> None:
-        """Light, dark, for a projector, or what the system says."""
+        """Light, dark, for a projector, or the system's theme."""
         if theme in THEMES:
             self._set("theme", theme, self.changed.theme)
 
     def show_saved(self, look: LookSaved) -> None:
-        """Show things as a session file says; what is not known here is left alone."""
+        """Restore the look of a session file; unknown parts are ignored."""
         views: dict[str, HeadViewKind] = {name: name for name in get_args(HeadViewKind)}
         scales: dict[str, Scale] = {name: name for name in SCALES}
         self.show_page(page_named(look.page) or self.page)
@@ -210,31 +210,31 @@ class ViewState:
         self._set("position", max(index, 0), self.changed.position)
 
     def enlarge(self, is_enlarged: bool) -> None:
-        """Give the large head the room of the grid, or give it back."""
+        """Enlarge the large head over the grid, or restore it."""
         self._set("is_enlarged", is_enlarged, self.changed.enlarged)
 
     def present(self, is_presenting: bool) -> None:
-        """Show nothing but what is to be looked at, or everything again; nothing of it is remembered."""
+        """Present only the essential, or everything again; not saved."""
         self._set("is_presenting", is_presenting, self.changed.folded)
 
     def fold(self, parts: frozenset[PagePart]) -> None:
-        """Fold these parts away so that there is room for others; none: bring all of them back."""
+        """Fold these parts away to make room for others; none: bring all of them back."""
         self._set("folded", parts, self.changed.folded)
 
     def hides(self, part: PagePart) -> bool:
-        """Whether a part of a page must not be seen now."""
+        """Whether a part of a page must be hidden now."""
         return part in self.folded or (self.is_presenting and part in PRESENTED_WITHOUT)
 
     def set_hovered_head(self, head: HeadRef | None) -> None:
-        """The cursor is on the small map of another head, or on none."""
+        """Set the head whose thumbnail is under the cursor, or none."""
         self._set("hovered_head", head, self.changed.hovered_head)
 
     def set_highlight(self, highlight: Highlight) -> None:
-        """Light a row, a column or both."""
+        """Highlight a row, a column or both."""
         self._set("highlight", highlight, self.changed.highlight)
 
     def set_cell(self, cell: Cell | None) -> None:
-        """The cursor is on another cell, or on none."""
+        """Set the cell under the cursor, or none."""
         self._set("cell", cell, self.changed.cell)
 
     def set_pointer_text(self, text: str) -> None:
@@ -242,7 +242,7 @@ class ViewState:
         self._set("pointer_text", text, self.changed.pointer)
 
     def hover_token(self, side: Side, index: int | None, sides: tuple[Axis, Axis], n_ahead: int = 0) -> None:
-        """Light the token `index` of one text; `sides` are the texts of the map's queries and keys.
+        """Highlight the token `index` of one text; `sides` are the texts of the map's queries and keys.
 
         Rows are called after the token that stands `n_ahead` places behind their query.
         """
@@ -271,7 +271,7 @@ class ViewState:
 
 
 def page_named(name: str) -> Page | None:
-    """The page a file names, by the name it has now; None for one that there is not."""
+    """The page named in a file, under its current name; None if there is no such page."""
     pages: dict[str, Page] = {page: page for page in get_args(Page)}
     return pages.get(_FORMER_PAGES.get(name, name))
 

@@ -1,4 +1,4 @@
-"""The window: Qt widgets that show view models and report what the person wants."""
+"""The window: Qt widgets that show view models and report what the user wants."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Everything that can be done from the menus, as one table; what can be done now, and why the rest cannot."""
+"""All menu actions as one table; which are enabled, and why others are not."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
@@ -15,7 +15,7 @@ _TIP = "own tip"
 
 
 def allow(action: QAction, why_not: str = "", *, tip: str = "") -> None:
-    """Let an action be done, or grey it and have its tips say `why_not`; `tip` is another tip of its own.
+    """Enable an action, or disable it with `why_not` in its tips; `tip` is another tip of its own.
 
     The reason stands in the tooltip, in the status bar while the entry of a menu is chosen, and in the
     command palette.
@@ -378,7 +378,7 @@ HANDS: tuple[tuple[str, str], ...] = (
 
 
 def build_actions(parent: QWidget) -> dict[str, QAction]:
-    """Every action of the table, working in the whole window once it has its handler."""
+    """Every action of the table, active in the whole window once it has its handler."""
     actions: dict[str, QAction] = {}
     for spec in ACTIONS:
         action = QAction(spec.text, parent)
@@ -392,13 +392,13 @@ def build_actions(parent: QWidget) -> dict[str, QAction]:
 
 
 def connect_actions(actions: Mapping[str, QAction], handlers: Mapping[str, Callable[[], None]]) -> None:
-    """Let every action do what its handler does; raises KeyError for an action without one."""
+    """Connect every action with its handler; raises KeyError for an action without one."""
     for name, action in actions.items():
         action.triggered.connect(_without_argument(handlers[name]))
 
 
 def _without_argument(handler: Callable[[], None]) -> Callable[[], None]:
-    """Qt passes `checked` to what can take it."""
+    """Qt passes `checked` to any callable that accepts it."""
 
     def run() -> None:
         handler()
@@ -429,13 +429,15 @@ def aspect_handlers(session: Session) -> Mapping[str, Callable[[], None]]:
 
 
 def writes(session: Session) -> bool:
-    """Whether the rows of the shown stack write: they can be called after what is written or read there."""
+    """Whether the rows of the shown stack generate tokens: they can be named after what is generated or read
+    there.
+    """
     traced, stack = session.traced, session.stack
     return traced is not None and stack is not None and written_after(stack, traced.target) is not None
 
 
 def has_words(session: Session) -> bool:
-    """Whether what the model reads has words: a picture has none."""
+    """Whether the model's input has words: a picture has none."""
     return session.model is None or session.model.reads != "picture"
 
 

@@ -1,4 +1,4 @@
-"""Charts on the screen: of labs, answers and positions, drawn by pyqtgraph from the records of the files."""
+"""Charts on the screen: of labs, answers and positions, drawn by pyqtgraph from the records used in files."""
 
 import numpy as np
 import pyqtgraph as pg
@@ -59,7 +59,7 @@ class LabPlot(LinePlot):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
 
     def dress(self) -> None:
-        """Draw the chart anew, or one that is hidden, as most of those of labs are, once it is shown."""
+        """Redraw the chart, or, if hidden as most lab charts are, once it is shown."""
         is_drawn = self._chart is not _NO_CHART
         self._is_old = is_drawn and not self.isVisible()
         if self._is_old:
@@ -125,14 +125,16 @@ class LabPlot(LinePlot):
         self._place_names(names, n_lines, step)
 
     def _make_room(self, names: tuple[str, ...], n_lines: int) -> None:
-        """As much of the height for the names below as they need, and no more than a share of it."""
+        """The height for the names below, limited to a share of the total."""
         most = _NAMES_HIGH_SHARE * self.height()
         high = type_px(X_NUMBERS_PX) + min(names_high(names, n_lines), most)
         self.getPlotItem().getAxis("bottom").setHeight(high)
         self.getPlotItem().layout.activate()  # so that what follows knows the height that is left
 
     def _place_names(self, names: tuple[str, ...], n_lines: int, step: float) -> None:
-        """The names below the axis: on one line, on two in turn, or upright, as many as do not touch."""
+        """Place the names below the axis: on one line, on two alternating, or upright, as many as do not
+        touch.
+        """
         while len(self._names) < len(names):
             self._names.append(QGraphicsSimpleTextItem(self.getPlotItem()))
         view, metrics = self.getPlotItem().getViewBox(), QFontMetricsF(font(SMALL_PX))
@@ -160,7 +162,7 @@ class LabPlot(LinePlot):
         return _ticks(left, right, n_wanted, chart.is_log_x, is_counted=chart.is_counted)
 
     def sentence(self, x: float) -> str:
-        """The values of the curves nearest to a place of the x axis, in words."""
+        """The values of the curves nearest to a position of the x axis, in words."""
         parts, nearest = [], x
         for series in self._chart.series:
             xs = self._xs(series.xs)
@@ -262,7 +264,7 @@ class LabPlot(LinePlot):
         return (-0.5 * room if is_from_zero else low - room), high + room
 
     def _place_words(self) -> None:
-        """The word of each mark, at its top, and each note around its place."""
+        """Place the word of each mark at its top, and each note around its position."""
         marks = self._chart.marks
         self._place_notes()
         while len(self._words) < len(marks):
@@ -308,7 +310,7 @@ class LabPlot(LinePlot):
         return at
 
     def _part_notes(self, *, n_notes: int) -> None:
-        """Notes that would lie over one before move a line; the cursor tells those that find no room."""
+        """Move notes that overlap an earlier one by a line; the cursor reveals those without room."""
         items, view = self._notes[:n_notes], self.getPlotItem().getViewBox()
         places = [item.mapRectToParent(item.boundingRect()) for item in items]
         room = self.getPlotItem().mapRectFromScene(view.sceneBoundingRect())
@@ -348,7 +350,7 @@ class ChartPanel(Dressed):
         self.plot.show_chart(chart)
 
     def fit_room(self) -> None:
-        """The names at the lines take no more than a share of a narrow chart."""
+        """Limit the names at the lines to a share of a narrow chart."""
         self.plot.set_label_px(round(min(type_px(self._names_px), _NAMES_SHARE * self.width())))
         self.caption.setMinimumWidth(round(type_px(16)))  # to be pointed at, where only … has room
 
@@ -426,7 +428,7 @@ class OffsetPlots(QWidget):
 
     @Slot(int)
     def show_offset(self, offset: int) -> None:
-        """Stand the cursor at an offset; the labels carry the values of all encodings there."""
+        """Put the cursor at an offset; the labels carry the values of all encodings there."""
         self._cosine.set_cursor(float(offset))
         self._dot.set_cursor(float(offset))
         self._offset.setText(f"at offset {offset}")

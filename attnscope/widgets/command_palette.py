@@ -1,4 +1,4 @@
-"""The command palette: all that it offers, with words that find it, in a field and a list over the window."""
+"""The command palette: everything it offers, with search words, in a field and a list over the window."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -53,14 +53,14 @@ _MAX_HEADS = 6000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """One item and what choosing it does."""
+    """One item and its action."""
 
     item: Item
     run: Callable[[], None]
 
 
 def action_offers(actions: Mapping[str, QAction]) -> Iterable[Offer]:
-    """One offer for each action that can be seen; what cannot be done now is greyed."""
+    """One offer for each visible action; disabled ones are greyed."""
     specs = {spec.name: spec for spec in ACTIONS}
     for name, action in actions.items():
         if name == "palette" or not action.isVisible():
@@ -82,7 +82,7 @@ def action_offers(actions: Mapping[str, QAction]) -> Iterable[Offer]:
 
 
 def shortcut_text(action: QAction) -> str:
-    """The first shortcut as this system writes it."""
+    """The first shortcut in this system's notation."""
     return action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
 
 
@@ -103,7 +103,7 @@ def _seen(view: ViewState, pages: tuple[Page, ...], run: Callable[[], None]) -> 
 
 
 def model_offers(session: Session, view: ViewState, recent: Iterable[str]) -> Iterable[Offer]:
-    """Demo models, then models opened before."""
+    """Demo models, then recently opened models."""
 
     def load(source: str) -> Callable[[], None]:
         return _seen(view, _SHOW_MODEL, lambda: session.opening.load(source))
@@ -130,7 +130,7 @@ def model_offers(session: Session, view: ViewState, recent: Iterable[str]) -> It
 
 
 def session_offers(recent: Iterable[str], open_path: Callable[[str], None]) -> Iterable[Offer]:
-    """Sessions opened before."""
+    """Recently opened sessions."""
     for path in recent:
         short = shorten(plain_text(path), 60)
         yield Offer(
@@ -153,7 +153,7 @@ def sample_offers(session: Session, show_explore: Callable[[], None]) -> Iterabl
 
 
 def head_offers(session: Session, show_explore: Callable[[], None]) -> Iterable[Offer]:
-    """Every head of the open model, with what it does on this text."""
+    """Every head of the open model, with its role on this text."""
     heads = every_head(session.model.sites) if session.model else ()
     for head in heads[:_MAX_HEADS]:
 
@@ -167,7 +167,7 @@ def head_offers(session: Session, show_explore: Callable[[], None]) -> Iterable[
 
 
 def choice_offers(session: Session, view: ViewState) -> Iterable[Offer]:
-    """Every choice that a menu holds, by name."""
+    """Every choice in a menu, by name."""
     yield from _aspect_offers(session, view)
     for key, text in LINES.items():
         run = _seen(view, _SHOW_MAPS, lambda k=key: view.choose_lines(k))  # type: ignore[misc]
@@ -210,7 +210,7 @@ _PAD_PX = 12.0
 
 
 class MatchDelegate(QStyledItemDelegate):
-    """Paints matches; letters that the query found are bold."""
+    """Paints matches; letters of the query are bold."""
 
     def row_px(self) -> int:
         return round(type_px(_ROW_PX))
@@ -336,7 +336,7 @@ class MatchModel(QAbstractListModel):
 
 
 class CommandPalette(QFrame):
-    """Lies over `window`; `gather` is asked for every offer each time it opens."""
+    """Lies over `window`; `gather` gives all offers each time it opens."""
 
     def __init__(self, window: QWidget, gather: Callable[[], Iterable[Offer]]) -> None:
         super().__init__(window)
@@ -364,7 +364,7 @@ class CommandPalette(QFrame):
         self.hide()
 
     def open(self, query: str = "", *, only: Kind | None = None) -> None:
-        """Show the palette, with all there is or offers of one kind, and take the keyboard."""
+        """Show the palette, with all offers or those of one kind, and take the focus."""
         if not self.isVisible():
             self._came_from = QApplication.focusWidget()
         self._offers = {offer.item.key: offer for offer in self._gather() if only in (None, offer.item.kind)}
@@ -379,14 +379,14 @@ class CommandPalette(QFrame):
         self.field.selectAll()
 
     def close_palette(self) -> None:
-        """Hide the palette and give the keyboard back to where it was."""
+        """Hide the palette and return the focus."""
         came_from, self._came_from = self._came_from, None
         self.hide()
         if came_from is not None and came_from.isVisible():
             came_from.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def run_current(self) -> None:
-        """Do what the chosen row says; a greyed one does nothing."""
+        """Run the chosen row; a greyed one does nothing."""
         match = self.list.currentIndex().data(MATCH_ROLE)
         if not isinstance(match, ItemMatch) or not match.item.is_enabled:
             return
@@ -396,7 +396,7 @@ class CommandPalette(QFrame):
         self._offers[key].run()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Take the keys of the list from the field; close when the person turns elsewhere."""
+        """Take the list's keys from the field; close when the user turns elsewhere."""
         if watched is self.field and isinstance(event, QKeyEvent):
             if event.type() == QEvent.Type.ShortcutOverride and event.key() in _OWN_KEYS:
                 event.accept()

@@ -1,4 +1,4 @@
-"""Dialogs: one of a kind at a time, and asking for a folder, to open or to save in."""
+"""Dialogs: one of a kind at a time, and asking for a folder, to open or to save to."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -46,7 +46,7 @@ _WIDTH_PX = 560
 
 
 def ask_folder(parent: QWidget, title: str, start: str) -> str:
-    """A folder that is there; empty when none was chosen.
+    """Ask for an existing folder; empty if none was chosen.
 
     It opens on `start` or, where that is to be made yet, on the nearest folder above: of a folder that is not
     there Qt's own dialog greys out *Choose*.
@@ -55,7 +55,7 @@ def ask_folder(parent: QWidget, title: str, start: str) -> str:
 
 
 def ask_new_folder(parent: QWidget, title: str, suggested: str, purpose: Purpose = "model") -> str:
-    """A folder to save in, new or one that may be replaced or gone on with; empty when none was chosen."""
+    """Ask for a folder to save to, new or to be replaced or continued; empty if none was chosen."""
     dialog = FolderDialog(title, suggested, purpose, parent)
     is_chosen = dialog.exec() == QDialog.DialogCode.Accepted
     dialog.deleteLater()
@@ -63,7 +63,7 @@ def ask_new_folder(parent: QWidget, title: str, suggested: str, purpose: Purpose
 
 
 def ask_file(parent: QWidget, title: str, start: str, kinds: str, others: Iterable[str] = ()) -> str:
-    """A file to write, with an ending of `kinds` or one of `others`; empty when it is not to be written.
+    """Ask for a file to write, with an extension of `kinds` or one of `others`; empty if cancelled.
 
     The system's dialog asks before it replaces a file of the name that was typed, not of the one with ending.
     """
@@ -77,7 +77,7 @@ def ask_file(parent: QWidget, title: str, start: str, kinds: str, others: Iterab
 
 
 def is_replaced(parent: QWidget, title: str, words: str) -> bool:
-    """Whether a person wants what is there replaced; Esc and Enter keep it."""
+    """Whether the user wants to replace the existing content; Esc and Enter keep it."""
     box = QMessageBox(parent)
     box.setIcon(QMessageBox.Icon.Warning)
     box.setWindowTitle(title)
@@ -90,7 +90,7 @@ def is_replaced(parent: QWidget, title: str, words: str) -> bool:
 
 
 class FolderDialog(QDialog):
-    """Takes a name and a place, and says at once what saving there does."""
+    """Takes a name and a place, and shows at once the effect of saving there."""
 
     def __init__(self, title: str, suggested: str, purpose: Purpose, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -113,7 +113,7 @@ class FolderDialog(QDialog):
         self.name.setFocus()
 
     def accept(self) -> None:
-        """Close with the folder, unless a person keeps what would be replaced."""
+        """Close with the folder, unless the user keeps its content."""
         self._look()  # something may have come there meanwhile
         if self.found.is_possible and (not self.found.is_replaced or self._is_to_be_replaced()):
             super().accept()

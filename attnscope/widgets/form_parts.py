@@ -1,4 +1,4 @@
-"""Small pieces that pages and panels are put together from: rows that wrap, choices, tabs, sliders."""
+"""Small building blocks of pages and panels: rows that wrap, choices, tabs, sliders."""
 
 import itertools
 import math
@@ -78,7 +78,7 @@ Margins = int | tuple[int, int, int, int] | None
 
 
 def row(*parts: Part, on: QWidget | None = None, margins: Margins = 0, spacing: int = 8) -> QHBoxLayout:
-    """Parts beside each other, on a widget or to be put into another layout; see `column`."""
+    """Parts beside each other, on a widget or for another layout; see `column`."""
     return _fill(QHBoxLayout(), parts, on, margins, spacing)
 
 
@@ -114,13 +114,13 @@ def _fill(box: _Box, parts: Iterable[Part], on: QWidget | None, margins: Margins
 
 
 def inset_text(*boxes: QAbstractSpinBox) -> None:
-    """Let the numbers of spin boxes begin where the words of lists do: a style sheet does not reach them."""
+    """Align the numbers of spin boxes with the words of lists, which a style sheet cannot do."""
     for box in boxes:
         box.lineEdit().setTextMargins(round(type_px(_INSET_PX)), 0, 0, 0)
 
 
 def scrolled_column(parent: QWidget, *, spacing: int = 8) -> QVBoxLayout:
-    """A vertical layout in a panel that fills `parent` and scrolls downwards when it is too long."""
+    """A vertical layout in a panel that fills `parent` and scrolls if it is too long."""
     inner = named(QWidget(), role="panel")
     layout = column(on=inner, margins=(16, 8, 16, 8), spacing=spacing)
     column(scrolled(inner, is_framed=True), on=parent)
@@ -128,7 +128,7 @@ def scrolled_column(parent: QWidget, *, spacing: int = 8) -> QVBoxLayout:
 
 
 def scrolled(inner: QWidget, *, is_framed: bool = False, is_across: bool = False) -> QScrollArea:
-    """A widget whole, scrolled down where it has less height than it needs; `is_across`: sideways too."""
+    """A widget that scrolls if it has less height than it needs; `is_across`: sideways too."""
     area = QScrollArea(widgetResizable=True)
     area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
     if not is_framed:
@@ -141,7 +141,7 @@ def scrolled(inner: QWidget, *, is_framed: bool = False, is_across: bool = False
 
 
 def stacked(*pages: QWidget) -> QStackedWidget:
-    """Widgets in one place, of which one is seen: the first."""
+    """Widgets in one place, of which one is visible: initially the first."""
     stack = QStackedWidget()
     for page in pages:
         stack.addWidget(page)
@@ -151,7 +151,7 @@ def stacked(*pages: QWidget) -> QStackedWidget:
 def split(
     way: Qt.Orientation, *parts: QWidget, sizes: Sequence[int], stretches: Sequence[int] = ()
 ) -> QSplitter:
-    """Widgets with lines between them that can be dragged, none of them to nothing."""
+    """Widgets separated by draggable lines, none of them collapsible."""
     splitter = QSplitter(way, childrenCollapsible=False, handleWidth=1)
     for part in parts:
         splitter.addWidget(part)
@@ -162,7 +162,7 @@ def split(
 
 
 def one_of(owner: QObject, buttons: Iterable[QAbstractButton]) -> QButtonGroup:
-    """Of these buttons one is checked at a time."""
+    """Make these buttons exclusive."""
     group = QButtonGroup(owner)
     for button in buttons:
         group.addButton(button)
@@ -170,7 +170,7 @@ def one_of(owner: QObject, buttons: Iterable[QAbstractButton]) -> QButtonGroup:
 
 
 class _NarrowCombo(QComboBox):
-    """A combo box that shows `…` where its text has no room."""
+    """A combo box that shows `…` if its text has no room."""
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         """Paint frame and arrow as the style does, and the text as far as it has room."""
@@ -188,7 +188,7 @@ class _NarrowCombo(QComboBox):
 
 
 def narrow_combo(name: str, n_characters: int = 12) -> QComboBox:
-    """A box of choices that is no wider than so many characters, however long they are."""
+    """A combo box no wider than so many characters, however long its choices are."""
     combo = _NarrowCombo()
     combo.setAccessibleName(name)
     combo.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
@@ -212,7 +212,7 @@ Index = QModelIndex | QPersistentModelIndex
 
 
 class Column(NamedTuple):
-    """A column of a table: words stand at the left, numbers at the right."""
+    """A column of a table: words are left-aligned, numbers right-aligned."""
 
     title: str
     tip: str = ""
@@ -226,7 +226,7 @@ class Column(NamedTuple):
 
 
 class TableModel(QAbstractTableModel):
-    """`rows` under the names of `heads`; what stands in them is left to each table's `data`."""
+    """`rows` under the names of `heads`; each table's `data` gives the cells."""
 
     heads: Sequence[Column] = ()
     rows: Sequence[object] = ()
@@ -254,7 +254,7 @@ class TableModel(QAbstractTableModel):
 
 
 def play_icon(colour: str, *, is_playing: bool) -> QIcon:
-    """A triangle, or two bars while something plays."""
+    """A triangle, or two bars while playing."""
     size = 32
     pixmap = QPixmap(QSize(size, size))
     pixmap.fill(Qt.GlobalColor.transparent)
@@ -271,14 +271,14 @@ def play_icon(colour: str, *, is_playing: bool) -> QIcon:
 
 
 def monospaced_font(size_px: int = 12) -> QFont:
-    """The system's font of equal widths."""
+    """The system's monospaced font."""
     font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
     font.setPixelSize(size_px)
     return font
 
 
 class FlowRow(QLayout):
-    """Widgets beside each other at their own sizes, broken into lines like words.
+    """Widgets beside each other at their own sizes, wrapped like words.
 
     Those added after `add_stretch` stand at the right of the line they come to, as long as those before
     them leave room. The lines follow from the width alone, so the layout never feeds on itself.
@@ -295,7 +295,7 @@ class FlowRow(QLayout):
             self.addWidget(widget)
 
     def add_stretch(self) -> None:
-        """Put what is added from now on at the right."""
+        """Align the items added from now on at the right."""
         self._first_right = len(self._items)
 
     def addItem(self, item: QLayoutItem) -> None:
@@ -357,7 +357,7 @@ class FlowRow(QLayout):
         )
 
     def _lines(self, room: int) -> list[list[tuple[tuple[int, int], QLayoutItem]]]:
-        """The lines; of each item where it begins and how wide it is."""
+        """The lines, with position and width of each item."""
         lines: list[list[tuple[int, QLayoutItem]]] = []
         used = 0
         for index, item in enumerate(self._items):
@@ -392,14 +392,14 @@ def in_one(layout: QLayout) -> QWidget:
 
 
 def together(*widgets: QWidget, spacing: int = 4) -> QWidget:
-    """Widgets that stay beside each other in one line of a FlowRow."""
+    """Widgets that stay together in one line of a FlowRow."""
     group = QWidget()
     row(*widgets, on=group, spacing=spacing)
     return group
 
 
 class ChoiceButton(QToolButton):
-    """One of several choices; `chosen` carries the key that the person took. No title: an icon alone."""
+    """One of several choices; `chosen` carries the key chosen by the user. No title: an icon alone."""
 
     chosen = Signal(str)
 
@@ -429,7 +429,7 @@ class ChoiceButton(QToolButton):
         self.show_choice("")
 
     def show_choice(self, key: str) -> None:
-        """Show which choice holds; an unknown one shows none."""
+        """Show the current choice; for an unknown one, none."""
         for name, action in self._actions.items():
             action.setChecked(name == key)
         short = _SHORT.get(key, self._choices.get(key, ""))
@@ -492,7 +492,7 @@ _BESIDE_PX = 5
 
 
 class SideTabs(Dressed):
-    """Tabs, in two rows where one is too narrow, and the chosen panel below; a single panel has no tabs.
+    """Tabs, in two rows if one is too narrow, and the chosen panel below; a single panel has no tabs.
 
     `is_narrow` makes the tabs small, for many of them in a side panel. `shown` is emitted when another
     panel comes to the front.
@@ -517,7 +517,7 @@ class SideTabs(Dressed):
         self._bar.setVisible(False)
 
     def add(self, name: str, panel: QWidget, *, label: str = "", tip: str = "") -> None:
-        """Add a panel after the others; `name` is its name in files, `label` what the tab says if other."""
+        """Add a panel after the others; `name` is its name in files, `label` the tab's text if different."""
         tab = tool_button(label or name, label or name, role=self._role, is_checkable=True)
         if tip:
             tab.setToolTip(tip)
@@ -533,7 +533,7 @@ class SideTabs(Dressed):
         self.dress()
 
     def dress(self) -> None:
-        """Little beside the names of small tabs: as much as tells one from the next."""
+        """Set narrow padding for small tabs: just enough to separate them."""
         if self._role == "side-tab":
             for tab in self.tabs.values():
                 tab.setFixedWidth(round(text_width(tab.text()) + type_px(_BESIDE_PX)))
@@ -548,20 +548,20 @@ class SideTabs(Dressed):
 
 
 class FoldedSizes:
-    """Keeps the sizes of `splitters` once, until they are given back; those never shown are left alone."""
+    """Keeps the sizes of `splitters` once, until they are restored; those never shown are ignored."""
 
     def __init__(self, splitters: Iterable[QSplitter]) -> None:
         self._splitters = tuple(splitters)
         self._kept: dict[QSplitter, list[int]] | None = None
 
     def keep(self) -> None:
-        """Remember where they stand, unless that is done."""
+        """Record their positions, unless that is done."""
         if self._kept is None:
             was_shown = Qt.WidgetAttribute.WA_WState_Created
             self._kept = {s: s.sizes() for s in self._splitters if s.testAttribute(was_shown)}
 
     def give_back(self) -> bool:
-        """Let them stand as they stood; nothing when that is not known. Whether it was."""
+        """Restore the positions, if known; returns whether they were."""
         is_known = bool(self._kept)
         for splitter, sizes in (self._kept or {}).items():
             splitter.setSizes(sizes)
@@ -570,7 +570,7 @@ class FoldedSizes:
 
 
 def below(view: QWidget, formulas: tuple[str, ...], source: str) -> QWidget:
-    """A view with its formulas and their source below it, to be scrolled together."""
+    """A view with its formulas and their source below it, scrolled together."""
     both, label, said = QWidget(), FormulaLabel(), PlainLabel(source, role="muted", wraps=True)
     label.set_formulas(*formulas)
     column(view, label, said, None, on=both, spacing=6)
@@ -578,7 +578,7 @@ def below(view: QWidget, formulas: tuple[str, ...], source: str) -> QWidget:
 
 
 class FormulaLabel(QWidget):
-    """Formulas below each other, broken at spaces where there is no room; as high as they are."""
+    """Formulas below each other, broken at spaces if there is no room; as high as needed."""
 
     def __init__(self, size_px: int = NORMAL_PX) -> None:
         super().__init__()
@@ -597,7 +597,7 @@ class FormulaLabel(QWidget):
             self.update()
 
     def text(self) -> str:
-        """The formulas as they are typed, a line for each."""
+        """The formulas as typed, a line for each."""
         return "\n".join(self._texts)
 
     def hasHeightForWidth(self) -> bool:
@@ -624,7 +624,7 @@ class FormulaLabel(QWidget):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedFormula:
-    """One thing by its name: its formulas, what stands for what, and who published it."""
+    """One thing by name: its formulas, the meaning of their symbols, and the source."""
 
     name: str
     formulas: tuple[str, ...]
@@ -633,7 +633,7 @@ class NamedFormula:
 
 
 class FormulaButton(QToolButton):
-    """`said` is asked what the card holds each time it opens; Esc or a click elsewhere closes it."""
+    """`said` gives the card's content each time it opens; Esc or a click elsewhere closes it."""
 
     def __init__(self, said: Callable[[], Sequence[NamedFormula]]) -> None:
         super().__init__()
@@ -646,7 +646,7 @@ class FormulaButton(QToolButton):
         self.setMenu(self._card)
 
     def text_of_card(self) -> str:
-        """All that the card holds, as plain text."""
+        """The card's content, as plain text."""
         lines = [(one.name, *one.formulas, one.symbols, one.source) for one in self._said()]
         return "\n".join(line for one in lines for line in one if line)
 

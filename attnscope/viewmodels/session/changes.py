@@ -35,7 +35,7 @@ _N_STEPS = 100
 
 
 class UndoStack(Generic[T]):
-    """Values that were left, the latest last; those of one non-empty `group` in a row are one step."""
+    """Earlier values, the latest last; consecutive ones of one non-empty `group` are one step."""
 
     def __init__(self) -> None:
         self._before: list[T] = []
@@ -44,16 +44,16 @@ class UndoStack(Generic[T]):
 
     @property
     def can_undo(self) -> bool:
-        """Whether there is something to go back to."""
+        """Whether there is a value to return to."""
         return bool(self._before)
 
     @property
     def can_redo(self) -> bool:
-        """Whether there is something to go forward to."""
+        """Whether there is an undone value."""
         return bool(self._after)
 
     def leave(self, value: T, group: str = "") -> None:
-        """A person is about to change `value`; what was undone before is forgotten."""
+        """Record `value` before the user changes it; undone values are dropped."""
         if not (group and group == self._group and self._before and not self._after):
             self._before.append(value)
             del self._before[:-_N_STEPS]
@@ -61,19 +61,19 @@ class UndoStack(Generic[T]):
         self._group = group
 
     def close_group(self) -> None:
-        """Let the next change be a step of its own, for instance when a drag ends."""
+        """Make the next change a step of its own, for instance when a drag ends."""
         self._group = ""
 
     def undo(self, now: T) -> T:
-        """The value before the last change; `now` can be gone forward to. The same when there is none."""
+        """The value before the last change; `now` can be redone. The same if there is none."""
         return self._turn(now, self._before, self._after)
 
     def redo(self, now: T) -> T:
-        """The value after the change that was undone last. The same when there is none."""
+        """The value after the last undone change. The same if there is none."""
         return self._turn(now, self._after, self._before)
 
     def forget(self) -> None:
-        """There is nothing to go back to any more."""
+        """Clear the stack."""
         self._before.clear()
         self._after.clear()
         self._group = ""
@@ -104,7 +104,7 @@ _N_NAMED = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """Gates and interventions remembered at some moment, with the model and texts they belonged to."""
+    """Gates and interventions kept at some moment, with the model and texts they belonged to."""
 
     source: SourceHere
     text: Typed
@@ -134,7 +134,7 @@ class SideChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparing:
-    """Both sides, how tokens are aligned, what the ends of the colours stand for, and the order of heads."""
+    """Both sides, the method of alignment, the ends of the colours, and the order of heads."""
 
     first: Annotated[SideChoice, At("A")] = SideChoice()
     second: Annotated[SideChoice, At("B")] = SideChoice(changes="explore")
@@ -165,7 +165,7 @@ DEFAULT_COMPARING = Comparing()
 
 
 def choice_of(kept: Kept) -> SideChoice:
-    """A side that is what was kept, whatever Explore shows later."""
+    """A side made of a kept view, whatever Explore shows later."""
     return SideChoice(model=kept.source, text=kept.text, target=kept.target, changes="kept", kept=kept)
 
 
@@ -177,7 +177,7 @@ def with_text(choice: SideChoice, text: str) -> SideChoice:
 
 
 def choice_words(before: SideChoice, after: SideChoice, which: Which) -> str:
-    """One side chosen anew, as a step of the history names it."""
+    """A new choice for one side, as the name of a step in the history."""
     name = f"compare: {which}"
     if before.model != after.model and after.changes == before.changes:
         return f"{name} is {'the open model' if after.model is None else short_checkpoint(after.model)}"
@@ -190,7 +190,7 @@ def choice_words(before: SideChoice, after: SideChoice, which: Which) -> str:
 
 
 def look_words(before: Comparing, after: Comparing) -> str:
-    """Another way of comparing, as a step of the history names it."""
+    """A new look of the comparison, as the name of a step in the history."""
     if before.way != after.way:
         return f"compare: align {WAYS[after.way]}"
     if before.limit != after.limit:
@@ -201,7 +201,7 @@ def look_words(before: Comparing, after: Comparing) -> str:
 
 
 def changes_words(gates: Gates, interventions: Interventions) -> str:
-    """Gates and interventions in a few words; `untouched` when there are none."""
+    """Gates and interventions in a few words; `untouched` if there are none."""
     off = [f"{h.stack} {h.label}" for h in gates.off()]
     dimmed = [f"{h.stack} {h.label} × {v:g}" for h, v in gates.values if v]
     parts = [f"{few_listed(off, _N_NAMED)} off"] if off else []
@@ -258,7 +258,7 @@ def setting_of(shown: Settled) -> Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One step of the history; steps with the same non-empty `group` in a row become one."""
+    """One step of the history; consecutive steps with the same non-empty `group` are merged."""
 
     label: str
     before: Setting
@@ -267,7 +267,7 @@ class Change:
 
 
 class History:
-    """A stack of changes with a place in it; at most `n_steps` are kept."""
+    """A stack of changes with a current position; at most `n_steps` are kept."""
 
     def __init__(self, n_steps: int = 200) -> None:
         self._n_steps = n_steps
@@ -276,7 +276,7 @@ class History:
         self._is_open = False
 
     def record(self, change: Change) -> None:
-        """Add a change that has just been made; whatever was undone before is forgotten."""
+        """Add a change just made; undone steps are dropped."""
         if change.before == change.after:
             return
         last = self._done[-1] if self._done else None
@@ -290,17 +290,19 @@ class History:
         self._is_open = change.before != change.after
 
     def reopen(self, label: str, before: Setting, now: Setting) -> None:
-        """The model is open again: that is a step from how it was before, with the same heads selected."""
+        """Record that the model was reopened, as a step from its earlier state, with the same heads
+        selected.
+        """
         self._is_open = False
         after = replace(now, selection=before.selection)
         self.record(Change(label=label, before=before, after=after, group="open"))
 
     def close_group(self) -> None:
-        """Let the next change be a step of its own, for instance when a drag ends."""
+        """Make the next change a step of its own, for instance when a drag ends."""
         self._is_open = False
 
     def undo(self) -> Setting | None:
-        """Step back; gives what to bring back, or None at the beginning."""
+        """Step back; returns the state to restore, or None at the beginning."""
         if not self._done:
             return None
         change = self._done.pop()
@@ -309,7 +311,7 @@ class History:
         return change.before
 
     def redo(self) -> Setting | None:
-        """Step forward again; gives what to bring back, or None at the end."""
+        """Step forward again; returns the state to restore, or None at the end."""
         if not self._undone:
             return None
         change = self._undone.pop()
@@ -318,7 +320,9 @@ class History:
         return change.after
 
     def go_to(self, n_steps: int) -> Setting | None:
-        """Step back or forward until `n_steps` are done; gives what to bring back, None when nothing is."""
+        """Step back or forward until `n_steps` are done; returns the state to restore, None if nothing
+        changes.
+        """
         setting = None
         n_steps = min(max(n_steps, 0), len(self._done) + len(self._undone))
         while len(self._done) != n_steps:
@@ -327,12 +331,12 @@ class History:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Every step, the oldest first, with those that were undone at the end."""
+        """Labels of all steps, the oldest first, with the undone ones at the end."""
         return tuple(change.label for change in (*self._done, *reversed(self._undone)))
 
     @property
     def done(self) -> tuple[Change, ...]:
-        """The steps that are done, the oldest first."""
+        """Labels of the steps done, the oldest first."""
         return tuple(self._done)
 
     @property
@@ -347,7 +351,7 @@ class History:
 
     @property
     def redoing(self) -> Change | None:
-        """The step that redo would do again."""
+        """The step that redo would repeat."""
         return self._undone[-1] if self._undone else None
 
     @property
@@ -362,7 +366,9 @@ class History:
 
 
 class Histories:
-    """One history for each model, by its source and the hash of its weights; the latest models' are kept."""
+    """One history for each model, by its source and the hash of its weights; those of the latest models are
+    kept.
+    """
 
     def __init__(self, n_models: int = 16) -> None:
         self._n_models = n_models
@@ -370,7 +376,7 @@ class Histories:
         self._left: dict[tuple[str, str], Setting] = {}
 
     def of(self, model: ModelInfo) -> History:
-        """The history of a model: the one it had when it was open before, else a new one."""
+        """The history of a model: the one from before, if it was open, else a new one."""
         key = _key_of(model)
         history = self._kept.pop(key, None) or History()
         self._kept[key] = history
@@ -380,11 +386,11 @@ class Histories:
         return history
 
     def leave(self, model: ModelInfo, setting: Setting) -> None:
-        """A model is closed, with this setting."""
+        """Record the setting with which a model is closed."""
         self._left[_key_of(model)] = setting
 
     def left(self, model: ModelInfo, now: Setting) -> Setting:
-        """The setting that a model was closed with; `now` where it never was."""
+        """The setting with which a model was closed; `now` if it never was."""
         return self._left.pop(_key_of(model), now)
 
 
@@ -407,20 +413,20 @@ def is_recorded(model: ModelInfo | None) -> bool:
 
 
 def fixed_heads(model: ModelInfo | None) -> str:
-    """Why no head of what is open can be changed, in a sentence; empty where each can, or nothing is open."""
+    """Why no head of the open model can be changed, in a sentence; empty if each can, or nothing is open."""
     return model.fixed_heads if model is not None else ""
 
 
 def why_no_inside(model: ModelInfo | None) -> str:
-    """Why no head of what is open can be stepped through; empty where each can, or nothing is open."""
+    """Why no head of the open model can be stepped through; empty if each can, or nothing is open."""
     if model is None or (model.has_gates and model.reads != "attention"):  # asked at every key: calls nothing
         return ""
     return model.no_inside
 
 
 def possible(session: "Session", after: Setting) -> Setting:
-    """A setting as far as it can be: with recorded attention texts, gates and changes of heads stay, in a
-    model whose attention is out of reach gates and changes of heads; the person is told so.
+    """A setting limited to what is possible: with recorded attention texts, gates and changes of heads stay
+    as they are, in a model whose attention is out of reach gates and changes of heads; the user is told so.
     """
     model = session.model
     if model is None or (model.has_gates and model.reads != "attention"):  # asked at every key: calls nothing
@@ -436,7 +442,7 @@ def possible(session: "Session", after: Setting) -> Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternClip:
-    """A head's pattern on one text, copied to be put onto another head or another text."""
+    """A head's pattern on one text, copied for another head or another text."""
 
     head: HeadRef
     text: str
@@ -448,7 +454,7 @@ class PatternClip:
 
 
 def with_or_without(interventions: Interventions, change: Intervention) -> Interventions:
-    """With `change`, or without it when it is there. One head has one pattern: a new one replaces the old."""
+    """With `change`, or without it if it is there. One head has one pattern: a new one replaces the old."""
     if change in interventions:
         return without(interventions, change)
     replaced = () if isinstance(change, RemoveEdge) else _of_whole_head(interventions, change.head)
@@ -472,7 +478,7 @@ def of_single_heads(interventions: Interventions) -> Interventions:
 
 
 def knocked_out(interventions: Interventions, head: HeadRef) -> frozenset[tuple[int, int]]:
-    """The (query, key) of every edge that is taken out of a head."""
+    """The (query, key) of every edge removed from a head."""
     return frozenset(
         (change.query, change.key)
         for change in interventions
@@ -500,7 +506,7 @@ def changes_counted(interventions: Interventions) -> str:
 
 
 def in_words(change: Intervention, traced: Traced | None, rows: Rows = "read") -> str:
-    """A change with the tokens it is about, where they are known; of a mask how much it allows, first."""
+    """A change with its tokens, if known; for a mask first the number of allowed cells."""
     if isinstance(change, UseMask):
         return f"mask: {change.seen_sentence} · {change.name}"
     if traced is None or not isinstance(change, RemoveEdge):
@@ -546,7 +552,7 @@ def every_head(sites: Iterable[Site]) -> tuple[HeadRef, ...]:
 
 
 def toggled_gates(gates: Gates, heads: Iterable[HeadRef]) -> Gates:
-    """All of `heads` off, or all on when none of them lets anything through."""
+    """All of `heads` off, or all on if they are all off."""
     chosen = tuple(heads)
     value = 0.0 if any(gates.value(head) > 0.0 for head in chosen) else 1.0
     return Gates.of({**dict(gates.values), **dict.fromkeys(chosen, value)})
@@ -559,7 +565,7 @@ def all_but(sites: Iterable[Site], kept: Iterable[HeadRef]) -> Gates:
 
 
 def inverted(gates: Gates, sites: Iterable[Site]) -> Gates:
-    """Each gate g becomes 1 − g: what was off is on, and the other way round."""
+    """Each gate g becomes 1 − g."""
     set_gates = dict(gates.values)
     return Gates.of({head: round(1.0 - set_gates.get(head, 1.0), 9) for head in every_head(sites)})
 
@@ -571,14 +577,14 @@ def joined_selection(selection: tuple[HeadRef, ...], heads: tuple[HeadRef, ...])
 
 
 def label_of_heads(heads: tuple[HeadRef, ...]) -> str:
-    """Heads as a label names them: one by name and stack, many by number."""
+    """Heads in a label: one by name and stack, many by number."""
     if len(heads) == 1:
         return f"{heads[0].label} ({heads[0].stack})"
     return f"{len(heads)} heads"
 
 
 class HeadChanges:
-    """The intents that change heads; `pattern_clip` is the pattern copied last."""
+    """The user's changes to heads; `pattern_clip` is the last copied pattern."""
 
     pattern_clip: PatternClip | None = None
 
@@ -586,33 +592,33 @@ class HeadChanges:
         self._session = session
 
     def toggle_gate(self, head: HeadRef) -> None:
-        """Switch one head off, or fully on when it is off."""
+        """Switch one head off, or fully on if it is off."""
         self.toggle_gates((head,))
 
     def toggle_gates(self, heads: tuple[HeadRef, ...]) -> None:
-        """Switch heads off, or fully on when all of them are off."""
+        """Switch heads off, or fully on if all of them are off."""
         if heads:
             gates = toggled_gates(self._gates, heads)
             verb = "switch off" if gates.value(heads[0]) == 0.0 else "switch on"
             self.set_gates(f"{verb} {label_of_heads(heads)}", gates)
 
     def set_gate(self, head: HeadRef, value: float) -> None:
-        """Move one gate; moves of one gate in a row are one step for undo until `end_drag`."""
+        """Move one gate; consecutive moves of one gate are one step for undo until `end_drag`."""
         gates = self._gates.with_value(head, min(max(value, 0.0), 1.0))
         label = f"gate of {label_of_heads((head,))} to {gates.value(head):.2f}"
         after = replace(self._session.setting, gates=gates)
         self._session.change(label, after, group=f"gate {head}", is_drag=True)
 
     def end_drag(self) -> None:
-        """The gate is let go: the next move is a step of its own."""
+        """End a drag: the next move is a step of its own."""
         self._session.history.close_group()
 
     def set_gates(self, label: str, gates: Gates) -> None:
-        """Take over all gates at once; `label` names the step."""
+        """Set all gates at once; `label` names the step."""
         self._session.change(label, replace(self._session.setting, gates=gates))
 
     def prune_all_but(self, heads: tuple[HeadRef, ...]) -> None:
-        """Switch off every other head of the stacks that these are in; other stacks stay as they are."""
+        """Switch off every other head of these heads' stacks; other stacks stay."""
         if self._session.model and heads:
             stacks = {head.stack for head in heads}
             others = [(head, value) for head, value in self._gates.values if head.stack not in stacks]
@@ -637,7 +643,9 @@ class HeadChanges:
         self._session.change(label, replace(setting, interventions=interventions))
 
     def leave_out_unfit_mask(self, traced: Traced) -> None:
-        """A mask for another number of tokens, of a file for instance, was not used for a trace."""
+        """Drop a mask for another number of tokens, from a file for instance, which was not used for a
+        trace.
+        """
         session, setting = self._session, self._session.setting
         mask = mask_in(setting.interventions)
         if mask is None or traced.text != setting.text or mask.n_tokens == len(traced.source):
@@ -650,13 +658,13 @@ class HeadChanges:
         )
 
     def copy_pattern(self, head: HeadRef) -> None:
-        """Remember the pattern of `head` on this text, to be put onto another head or text."""
+        """Copy the pattern of `head` on this text, for another head or text."""
         setting = self._session.setting
         self.pattern_clip = PatternClip(head=head, text=setting.text, target=setting.target)
         self._session.changed.interventions.emit()
 
     def forget(self) -> None:
-        """Another model has come: patterns of the old one mean nothing."""
+        """Reset for another model, for which old patterns are meaningless."""
         self.pattern_clip = None
 
     @property
@@ -676,7 +684,7 @@ def tokens_to_mask(session: "Session") -> tuple[Token, ...]:
 
 
 def why_no_mask(session: "Session") -> str:
-    """Why no mask can be drawn for the open text; empty when one can."""
+    """Why no mask can be drawn for the open text; empty if one can."""
     model, n_tokens = session.model, len(tokens_to_mask(session))
     if model is None:
         return "Open a model first."

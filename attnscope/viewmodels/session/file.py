@@ -58,7 +58,7 @@ class LookSaved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptView:
-    """A view with a name, and a `note` on it. What it holds has no notes and no kept views of its own."""
+    """A view with a name and a `note`. Its content has no notes and no kept views of its own."""
 
     name: Annotated[str, AtMost(MAX_VIEW_NAME), Once("")]
     saved: Annotated["SavedSession", At("")]
@@ -118,14 +118,14 @@ def _format_of(views: "Views") -> int:
 
 
 def read_session(path: Path) -> SavedSession:
-    """The session in a file; raises LoadError saying what is wrong with it."""
+    """The session in a file; raises LoadError with the fault."""
     what = f"The session {path}"
     data = read_outside(path, expected="a session file", max_bytes=MAX_BYTES, what=what)
     return session_from_bytes(data, what=str(path), folder=path.parent)
 
 
 def session_from_bytes(data: bytes, *, what: str, folder: Path | None = None) -> SavedSession:
-    """Read a session strictly; raises LoadError naming what is wrong."""
+    """Read a session strictly; raises LoadError naming the fault."""
     try:
         values = parse_object(data, what=what, kind="session")
     except LoadError as error:
@@ -159,7 +159,7 @@ class _Heading:
 
 
 def _drop_nested(values: dict[str, object]) -> None:
-    """Leave kept views without notes and kept views of their own."""
+    """Remove notes and kept views from kept views."""
     stops = values.get("stops")
     for stop in stops if isinstance(stops, list) else ():
         if isinstance(stop, dict):
@@ -168,7 +168,7 @@ def _drop_nested(values: dict[str, object]) -> None:
 
 
 def _absolute(source: str, folder: Path | None) -> str:
-    """The way back from `relative_source`; the path of a demo model in another installation is its name."""
+    """The inverse of `relative_source`; the path of a demo model in another installation becomes its name."""
     if folder is None or not source.startswith("./"):
         return paths.demo_name(source) or source
     return str(folder.absolute() / source[2:])
@@ -184,7 +184,7 @@ def _refused(happened: str, kind: str = "session") -> LoadError:
 
 
 def setting_for(setting: Setting, heads: frozenset[HeadRef]) -> tuple[Setting, int]:
-    """The setting for a model with these heads, and how many heads it names that the model lacks."""
+    """The setting for a model with these heads, and the number of heads that it names but the model lacks."""
     gates = {head: value for head, value in setting.gates.values if head in heads}
     selection = tuple(dict.fromkeys(head for head in setting.selection if head in heads))
     if selection:
@@ -222,7 +222,7 @@ class KeptChanges(SignalGroup):
 
 
 class KeptViews:
-    """The list and the place in it.
+    """The list of kept views, with a current position.
 
     `take` gives what is shown now, None while there is nothing to show; `show` brings it back; `fits` says
     whether so much can be saved in one file; `reads` what the open model reads.
@@ -258,24 +258,26 @@ class KeptViews:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the page of the view gone to is looked at, with the same lab or a model of that name."""
+        """Whether the page of the current view is shown, with the same lab or a model of that name."""
         now = self._take() if self.at is not None else None
         return now is not None and self.at is not None and _is_there(now, self.views[self.at].saved)
 
     @property
     def can_undo(self) -> bool:
-        """Whether a change of the list can be taken back."""
+        """Whether a change of the list can be undone."""
         return self._past.can_undo
 
     @property
     def can_redo(self) -> bool:
-        """Whether a change of the list can be made again."""
+        """Whether a change of the list can be redone."""
         return self._past.can_redo
 
     # What the person does
 
     def add(self, name: str = "") -> bool:
-        """Keep what is shown as a view after the present one; False when nothing is shown or no room left."""
+        """Keep the current display as a view after the current one; False if it is empty or there is no room
+        left.
+        """
         saved = self._take()
         k = len(self.views) if self.at is None else self.at + 1
         if saved is None or len(self.views) >= MAX_VIEWS:
@@ -286,7 +288,7 @@ class KeptViews:
         return self._change((*self.views[:k], view, *self.views[k:]), at=k)
 
     def keep_again(self, k: int) -> bool:
-        """Let a view hold what is shown now; its name stays."""
+        """Replace a view by the current display; its name stays."""
         saved = self._take()
         if saved is None or not 0 <= k < len(self.views):
             return False
@@ -298,7 +300,7 @@ class KeptViews:
             self._change(self._with(k, replace(self.views[k], name=_name(name))), at=self.at)
 
     def move(self, k: int, by: int) -> None:
-        """Move a view up (negative) or down, as far as the list goes; the shown one stays the shown one."""
+        """Move a view up (negative) or down, as far as the list goes; the current one stays current."""
         if not 0 <= k < len(self.views):
             return
         to = min(max(k + by, 0), len(self.views) - 1)
@@ -308,21 +310,21 @@ class KeptViews:
         self._change(tuple(self.views[j] for j in order), at=at)
 
     def remove(self, k: int) -> None:
-        """Take a view out of the list."""
+        """Remove a view from the list."""
         if 0 <= k < len(self.views):
             at = None if self.at is None or self.at == k else self.at - (self.at > k)
             self._change((*self.views[:k], *self.views[k + 1 :]), at=at)
 
     def undo(self) -> None:
-        """Take back the last change of the list."""
+        """Undo the last change of the list."""
         self._take_over(self._past.undo(self.views))
 
     def redo(self) -> None:
-        """Make the change again that was taken back."""
+        """Redo the last undone change."""
         self._take_over(self._past.redo(self.views))
 
     def go(self, k: int) -> None:
-        """Show a view; one there is not does nothing."""
+        """Show a view; a missing one does nothing."""
         if 0 <= k < len(self.views):
             self.at = k
             self.changed.going.emit()
@@ -330,22 +332,22 @@ class KeptViews:
             self._show(self.views[k].saved, f"go to view “{self.views[k].name}”")
 
     def next(self) -> None:
-        """Show the view after the present one: the first when none is shown. It ends with the last."""
+        """Show the view after the current one: the first if none is shown. Stops at the last."""
         self.go(0 if self.at is None else self.at + 1)
 
     def previous(self) -> None:
-        """Show the view before the present one: the last when none is shown. It ends with the first."""
+        """Show the view before the current one: the last if none is shown. Stops at the first."""
         self.go(len(self.views) - 1 if self.at is None else self.at - 1)
 
     def write_notes(self, text: str) -> None:
-        """Take over what stands there now, cut where a session file would be too large."""
+        """Store the notes, cut if a session file would be too large."""
         kept = text.replace("\0", "")[:MAX_NOTES]
         if kept != self.notes:
             self.notes = kept
             self.changed.notes.emit()
 
     def write_note(self, text: str) -> None:
-        """The same for the note on the view that is shown; it is no change of the list."""
+        """The same for the note on the current view; it is not a change of the list."""
         kept = text.replace("\0", "")[:MAX_NOTES]
         if self.at is None or kept == self.note:
             return
@@ -355,7 +357,7 @@ class KeptViews:
             self.changed.notes.emit()
 
     def write(self, views: Views, notes: str) -> None:
-        """Another session is open: take its views and notes over."""
+        """Take the views and notes of another session."""
         self.write_notes(notes)
         self._past.forget()
         self.views, self.at = views, None
@@ -366,7 +368,7 @@ class KeptViews:
     # Within
 
     def _fresh(self, name: str) -> str:
-        """The name, with a number in front where another view has it already."""
+        """The name, numbered if another view has it already."""
         taken = {view.name for view in self.views}
         numbered = (_name(f"{n}: {name}") for n in range(2, MAX_VIEWS + 2))
         return name if name not in taken else next(found for found in numbered if found not in taken)
@@ -386,7 +388,7 @@ class KeptViews:
         return True
 
     def _take_over(self, views: Views) -> None:
-        """Another list, with the notes that are there by now."""
+        """Set another list, with the current notes."""
         notes = {id(view.saved): view.note for view in self.views}
         views = tuple(replace(view, note=notes.get(id(view.saved), view.note)) for view in views)
         if views != self.views:
@@ -396,7 +398,7 @@ class KeptViews:
 
 
 def name_of_view(saved: SavedSession, *, reads: str = "") -> str:
-    """A name for what is shown, until a person gives it one: the lab, the page, or view, head and text.
+    """A default name for the display: the lab, the page, or view, head and text.
 
     Of a model that does not read pictures a picture is its heatmap.
     """

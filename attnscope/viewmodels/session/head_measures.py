@@ -1,4 +1,4 @@
-"""The measures of heads as people read them: names, definitions, places among all heads, one line.
+"""The measures of heads for display: names, definitions, ranks among all heads, one line.
 
 What they are is told in `schemes/measures`; the numbers come from the worker.
 """
@@ -35,7 +35,7 @@ from attnscope.viewmodels.maps.aspect import site_keys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureKind:
-    """One measure: its field in HeadMeasures, its name, unit and definition, the digits of its values."""
+    """One measure: its field in HeadMeasures, its name, unit and definition, and the digits of its values."""
 
     field: str
     name: str
@@ -60,7 +60,7 @@ _SAYING = tuple(one for one in ALL_MEASURES.values() if one.on_text is not None 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureShown:
-    """One measure of one head: its value, and its place between the least and the most of all heads.
+    """One measure of one head: its value, and its position between the smallest and largest of all heads.
 
     `place` lies in 0…1 and is NaN when the measure does not apply; `others` are all heads' places. An
     estimate from some `rows` of a very long map has a standard `error`.
@@ -76,14 +76,14 @@ class MeasureShown:
 
     @property
     def text(self) -> str:
-        """The value as people read it."""
+        """The value as displayed."""
         if not math.isfinite(self.value):
             return "–"
         return f"{self.value:.{self.kind.digits}f}"
 
     @property
     def tooltip(self) -> str:
-        """Definition and unit, and how sure an estimate is."""
+        """Definition and unit, and the certainty of an estimate."""
         about = f"{self.kind.name}, {self.kind.unit}\n{self.kind.definition}"
         if self.error > 0:
             value = f"{number_text(self.value)} ± {number_text(self.error, 2)}"
@@ -102,7 +102,7 @@ def find_measures(all_measures: Iterable[HeadMeasures], head: HeadRef) -> HeadMe
 
 
 def measures_shown(all_measures: tuple[HeadMeasures, ...], head: HeadRef) -> tuple[MeasureShown, ...]:
-    """Every measure of `head` against all heads; empty when the head was not measured."""
+    """Every measure of `head` against all heads; empty if the head was not measured."""
     own = find_measures(all_measures, head)
     if own is None:
         return ()
@@ -127,7 +127,7 @@ def measures_shown(all_measures: tuple[HeadMeasures, ...], head: HeadRef) -> tup
 
 
 def leaves_out_end(keys: Sequence[Token]) -> bool:
-    """Whether a head's confidence leaves out the last key: it does where an end token stands there."""
+    """Whether a head's confidence leaves out the last key: if there is an end token."""
     return len(keys) > 1 and keys[-1].is_mark
 
 
@@ -198,7 +198,7 @@ def describe(measures: HeadMeasures, keys: Sequence[Token] = (), resting: str = 
 
 
 def striking_head(all_measures: Iterable[HeadMeasures], grids: Iterable[SiteGrid] = ()) -> HeadRef | None:
-    """The head with the clearest pattern that is neither a stripe on one key nor the plain diagonal.
+    """The head with the clearest pattern other than a stripe on one key or the plain diagonal.
 
     The score is confidence − stripe − diagonal, where stripe is the largest mean weight any key gets;
     without the head's grid only the first key is looked at.
@@ -225,7 +225,7 @@ def first_choice(stack: Stack | None, traced: Traced | None, sites: Iterable[Sit
 
 
 def _stripes(grid: SiteGrid) -> list[float]:
-    """The largest mean weight a key gets, of each head; over the rows that may see the key.
+    """The largest mean weight of a key, for each head; over the rows that may see the key.
 
     On causal maps the last keys are seen by few rows, so that means run over half the rows at least.
     """
@@ -316,13 +316,13 @@ def with_importance(table: HeadTable, importances: Sequence[Importance]) -> Head
 
 
 def bare_cards(heads: Sequence[HeadRef]) -> tuple[HeadCard, ...]:
-    """Cards of heads of which only the importance is known."""
+    """Cards of heads with importance only."""
     sentence = "not measured over texts yet: press Measure for what it does"
     return tuple(HeadCard(head=head, sentence=sentence, roles=()) for head in heads)
 
 
 def estimate_text(name: str, found: Estimate, *, has_interval: bool) -> str:
-    """One number of the table, with its interval where that is wanted and known."""
+    """One number of the table, with its interval if wanted and known."""
     if not found.is_known:
         return "–"
     if not is_importance(name):
@@ -342,7 +342,7 @@ def cell_tip(found: Estimate) -> str:
 
 
 def with_alignment(table: HeadTable, alignment: AlignmentTable | None) -> HeadTable:
-    """The table with those columns; heads that are not of cross-attention have no number in them."""
+    """The table with those columns; heads other than cross-attention have no number in them."""
     if alignment is None:
         return table
     places = {head: place for place, head in enumerate(alignment.heads)}

@@ -1,4 +1,4 @@
-"""Drawing a mask for the open text: the cells as they are now, strokes, presets, edge lists.
+"""Drawing a mask for the open text: the current cells, strokes, presets, edge lists.
 
 The mask itself is one of the session's interventions, so that history, sessions, scripts and captions
 have it; nothing of it is kept here but the stroke in progress.
@@ -176,7 +176,7 @@ class MaskedCells:
 
 
 class EdgeLists:
-    """Masks from edge lists, typed or in files; `error` is what is wrong with the last one.
+    """Masks from edge lists, typed or in files; `error` is the fault of the last one.
 
     `use` takes the edges and the name of their mask. `file_text` is what a file said, until it is shown.
     """
@@ -199,7 +199,7 @@ class EdgeLists:
         self._tell()
 
     def use(self, text: str, name: str = "edge list") -> bool:
-        """Take the cells of an edge list; False, and `error`, when it is not understood."""
+        """Take the cells of an edge list; False, and `error`, if it is invalid."""
         try:
             edges = edges_from_text(text, self._tokens())
             if not edges:
@@ -222,7 +222,7 @@ class EdgeLists:
         self._session.texts.read_edges(path, tokens)
 
     def take_file(self) -> None:
-        """The worker has read a file."""
+        """Handle a file that the worker has read."""
         read, here = self._session.texts.edges, (self._session.text, self._tokens())
         if read is None or not here[1] or self._asked != here:
             return  # another editor asked, or the text has changed
@@ -242,7 +242,7 @@ class EdgeLists:
 
 
 class Brush:
-    """Paints cells of a mask, each with its mirror image where it `is_symmetric`; a stroke is one step."""
+    """Paints cells of a mask, and their mirror images if `is_symmetric`; a stroke is one step."""
 
     def __init__(self, session: Session, masking: "MaskState") -> None:
         self._session, self._masking = session, masking
@@ -258,7 +258,7 @@ class Brush:
         self._masking.changed.emit()
 
     def begin(self) -> None:
-        """The next cells painted are one step for undo."""
+        """Begin a stroke: the next cells painted are one step for undo."""
         self._n_strokes += 1
         self._stroke.clear()
 
@@ -277,17 +277,17 @@ class Brush:
         self._masking.use(after, DRAWN, label, group=f"mask stroke {self._n_strokes}", is_drag=True)
 
     def end(self) -> None:
-        """The next cells painted are another step."""
+        """End a stroke."""
         self._session.history.close_group()
 
     def press(self, cell: Cell) -> None:
-        """The hand comes down on a cell, which becomes what it is not, and so do those it is drawn over."""
+        """Press on a cell, which is inverted; cells dragged over get the same value."""
         self._is_down, self._last, self._allows = True, cell, not bool(self._masking.cells[cell])
         self.begin()
         self.paint([cell], self._allows)
 
     def drag(self, cell: Cell) -> None:
-        """The hand is drawn to a cell; nothing where it is not down."""
+        """Drag to a cell; no effect unless pressed."""
         if self._is_down and cell != self._last:
             wanted = [c for c in _between(self._last, cell) if not self._masking.is_locked(*c)]
             self._last = cell
@@ -295,14 +295,14 @@ class Brush:
                 self.paint(wanted, self._allows)
 
     def release(self) -> None:
-        """The hand is lifted."""
+        """-"""
         if self._is_down:
             self._is_down = False
             self.end()
 
 
 def _between(first: Cell, last: Cell) -> list[Cell]:
-    """The cells on the way from one to another, without the first."""
+    """The cells from one to another, without the first."""
     n = max(abs(last[0] - first[0]), abs(last[1] - first[1]))
     return [
         (
@@ -351,7 +351,7 @@ class MaskState:
             self._shown = session.model, session.selection
 
     def close(self) -> None:
-        """Follow the session no longer; where no other head was chosen, show those that were left."""
+        """Stop following the session; if no other head was chosen, show those shown before."""
         session = self._session
         if self._left and (session.model, session.selection) == self._shown:
             session.select_heads(self._left)
@@ -370,12 +370,12 @@ class MaskState:
 
     @property
     def refusal(self) -> str:
-        """Why no mask can be drawn; empty when one can."""
+        """Why no mask can be drawn; empty if one can."""
         return why_no_mask(self._session)
 
     @property
     def is_causal(self) -> bool:
-        """Whether later tokens stay not allowed whatever is drawn."""
+        """Whether later tokens stay forbidden whatever is drawn."""
         return self.stack == "decoder"
 
     @property
@@ -390,7 +390,7 @@ class MaskState:
 
     @property
     def cells(self) -> Cells:
-        """The cells as they are now: those of the mask, or what the model itself allows."""
+        """The current cells: those of the mask, or those the model itself allows."""
         n = len(self.tokens)
         mask = self.mask
         if mask is not None and mask.n_tokens == n:
@@ -399,7 +399,7 @@ class MaskState:
 
     @property
     def drawn(self) -> MaskedCells:
-        """The cells as they are now, to be put in words."""
+        """The current cells, to be put in words."""
         return MaskedCells(
             cells=self.cells,
             tokens=self.tokens,
@@ -435,7 +435,7 @@ class MaskState:
         self.use(preset_cells(preset, self.tokens, self.window), name, f"mask: {name}")
 
     def invert(self) -> None:
-        """Allowed cells become not allowed, and vice versa."""
+        """Swap allowed and forbidden cells."""
         self.use(~self.cells, DRAWN, "mask: invert")
 
     def _use_edges(self, edges: Sequence[Cell], name: str) -> None:
@@ -445,11 +445,13 @@ class MaskState:
         self.use(cells, name, f"mask: {plural(len(edges), 'edge')}")
 
     def drop(self) -> None:
-        """Back to the model's own mask."""
+        """Return to the model's own mask."""
         self._change("the model's own mask", None)
 
     def set_window(self, window: int) -> None:
-        """The places to each side of the preset `window`; taken over at once where it is in use."""
+        """Set the number of positions on each side for the preset `window`; applied at once if it is in
+        use.
+        """
         is_used = self.name == preset_name("window", self.window)
         self.window = max(0, window)
         if is_used:
@@ -472,7 +474,7 @@ class MaskState:
         return preset_cells("causal" if self.is_causal else "full", self.tokens)
 
     def use(self, cells: Cells, name: str, label: str, *, group: str = "", is_drag: bool = False) -> None:
-        """Take cells as the mask, as a step called `label` or as more of the stroke `group`."""
+        """Use cells as the mask, as a step called `label` or as part of the stroke `group`."""
         if self.refusal or self.stack is None:
             return
         cells = np.tril(cells) if self.is_causal else cells
@@ -483,14 +485,14 @@ class MaskState:
             self._tell()
 
     def _change(self, label: str, mask: UseMask | None, *, group: str = "", is_drag: bool = False) -> None:
-        """Put a mask in the place of the present one, as a step or as more of the stroke `group`."""
+        """Replace the current mask, as a step or as part of the stroke `group`."""
         setting = self._session.setting
         after = replace(setting, interventions=with_mask(setting.interventions, mask))
         self._session.change(label, after, group=group, is_drag=is_drag)
         self._tell()
 
     def _learn_own(self) -> None:
-        """Keep what the model allows by itself on this text, where all heads of the stack allow the same."""
+        """Record what the model itself allows on this text, if all heads of the stack allow the same."""
         n, traced = len(self.tokens), self._session.traced
         if traced is None or self.mask is not None or traced.interventions:
             return

@@ -1,5 +1,5 @@
-"""Opening a model (the open one stays until then), what was open lately, and what the window tells meanwhile:
-one message at a time, and what stands in place of the pictures.
+"""Opening a model (the open one stays until then), recently opened items, and the window's messages: one at a
+time, and placeholders for the pictures.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ QUESTIONS = ("restore-session", "locate-model", "download-model", "reload-model"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Something to tell the person; `request` names what it is about, `action` one that helps."""
+    """A message to the user; `request` names its subject, `action` a helpful action."""
 
     message: str
     request: str = ""
@@ -41,12 +41,12 @@ class Notice:
 
     @property
     def is_lasting(self) -> bool:
-        """Whether it stays until it is dismissed or its cause is over: an error or a question."""
+        """Whether it stays until dismissed or its cause is over: an error or a question."""
         return self.is_error or self.action in QUESTIONS
 
 
 class Notices:
-    """Keeps the message that is shown; `changed` is emitted with each other one, and when it goes."""
+    """Keeps the current message; `changed` is emitted with each new one, and when it goes."""
 
     shown: Notice | None = None
 
@@ -62,11 +62,11 @@ class Notices:
         self._changed.emit()
 
     def dismiss(self) -> None:
-        """The person has read the message."""
+        """Dismiss the message."""
         self.show(None)
 
     def drop(self, *requests: str) -> None:
-        """Dismiss the message when it is about one of `requests`."""
+        """Dismiss the message if it is about one of `requests`."""
         if self.shown and self.shown.request in requests:
             self.dismiss()
 
@@ -76,7 +76,7 @@ StageKind = Literal["starting", "loading", "failed", "no-model", "empty", "waiti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placeholder:
-    """One state of the page; `fraction` is None when progress is under way but cannot be known."""
+    """One placeholder of the page; `fraction` is None if the progress cannot be known."""
 
     kind: StageKind
     title: str = ""
@@ -95,7 +95,7 @@ NO_ATTENTION = Placeholder(
 
 
 def stage_of(session: "Session") -> Placeholder:
-    """The stage the session is in; the pictures of an open model stay while another one loads."""
+    """The session's current stage; the pictures of an open model stay while another one loads."""
     if session.model is None:
         return _without_model(session)
     if not session.text.strip():
@@ -145,7 +145,7 @@ def _without_model(session: "Session") -> Placeholder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Busy:
-    """A model is being opened: what is happening, and how far it is (0…1, None when unknown)."""
+    """A model is being opened: the current step, and its progress (0…1, None if unknown)."""
 
     source: str
     what: str
@@ -161,7 +161,7 @@ def short_name(source: str) -> str:
 
 
 class SampleKept:
-    """The samples that count: those of the open model, and the one that was `given` last.
+    """The relevant samples: those of the open model, and the last `given` one.
 
     `to_come` is what the model that is being opened is to begin with, `head_to_come` the head.
     """
@@ -171,17 +171,17 @@ class SampleKept:
     head_to_come: HeadRef | None = None
 
     def take(self, sample: Sample | None) -> None:
-        """The program shows this sample, or what a person made; nothing else is to come."""
+        """Note that the program shows this sample, or the user's own text; nothing else is to come."""
         self.given, self.to_come = sample, None
 
     def is_text(self, model: ModelInfo | None, text: str, target: str | None) -> bool:
-        """Whether a text is a sample's, read alone or with the sample's own target; or is none at all."""
+        """Whether a text is a sample's, read alone or with the sample's own target; or is empty."""
         return not text.strip() or any(
             s.text == text and target in (None, s.target) for s in self._samples(model)
         )
 
     def target_after(self, model: ModelInfo | None, text: str, target: str | None) -> str | None:
-        """The target that stays when another text comes: one that a person typed, not a sample's."""
+        """The target that stays when another text comes: one typed by the user, not a sample's."""
         is_sample = any((s.text, s.target) == (text, target) for s in self._samples(model))
         return None if is_sample else target
 
@@ -190,7 +190,7 @@ class SampleKept:
 
 
 class Opening:
-    """Asks for models; `take` is called with each that is to be the open one."""
+    """Requests models; `take` is called with each that is to be the open one."""
 
     busy: Busy | None = None
     number: int = 0
@@ -217,7 +217,7 @@ class Opening:
         sample: Sample | None = None,
         head: HeadRef | None = None,
     ) -> None:
-        """Open a model, on `sample` and `head` when given; the present one stays until it is complete."""
+        """Open a model, with `sample` and `head` if given; the current one stays until it is complete."""
         self._samples.to_come, self._samples.head_to_come = sample, head
         self.busy = Busy(source=source, what=f"Loading {short_name(source)}…")
         self.number = self._requests.send(LoadModel(source=source, device=device))
@@ -225,7 +225,7 @@ class Opening:
         self._changed.emit()
 
     def give_up(self) -> int:
-        """Wait for no model any more; the number of the request, which the worker is to give up."""
+        """Stop waiting for a model; returns the number of the request to cancel."""
         self.busy = None
         self._changed.emit()
         if self._meanwhile is not None:
@@ -234,7 +234,7 @@ class Opening:
         return self.number
 
     def handle(self, reply: Reply) -> None:
-        """Take a model, or news of the one that is awaited."""
+        """Handle a model, or progress of the pending one."""
         match reply:
             case ModelLoaded() if reply.number == self.number or self.busy is None:
                 self._open(reply.info)
@@ -250,7 +250,7 @@ class Opening:
 
 
 def open_and_explore(session: "Session", view: "ViewState", source: str, device: str = "auto") -> None:
-    """Load a model and turn to Explore once it is open; at once while none was open before."""
+    """Load a model and switch to Explore once it is open; at once if none was open before."""
     session.opening.load(source, device)
     if session.model is None:
         view.show_page("explore")
@@ -278,7 +278,7 @@ MAX_RECENT = 12
 
 
 class Recents:
-    """Short lists that menus, the palette and the welcome show and the settings keep."""
+    """Short lists for menus, the palette and the welcome, kept in the settings."""
 
     changed = Signal()
 
@@ -290,17 +290,17 @@ class Recents:
         self.runs = runs[:MAX_RECENT]
 
     def add_model(self, source: str) -> None:
-        """A model was opened."""
+        """Add a model that was opened."""
         self.models = with_first(self.models, short_source(source))
         self.changed.emit()
 
     def add_session(self, path: str) -> None:
-        """A session was opened or saved."""
+        """Add a session that was opened or saved."""
         self.sessions = with_first(self.sessions, path)
         self.changed.emit()
 
     def add_run(self, folder: str) -> None:
-        """A training run was opened or begun."""
+        """Add a training run that was opened or begun."""
         if folder and self.runs[:1] != (folder,):
             self.runs = with_first(self.runs, folder)
             self.changed.emit()
@@ -319,7 +319,7 @@ def with_first(names: tuple[str, ...], name: str) -> tuple[str, ...]:
 
 
 def short_source(source: str) -> str:
-    """The name of a model that comes with the program, for its folder; every other source as it is."""
+    """The name of a bundled model, for its folder; any other source unchanged."""
     try:
         folder = paths.resources_folder() / "models"
     except LoadError:

@@ -17,7 +17,7 @@ from attnscope.viewmodels.view_state import ViewState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """Everything a figure of what is shown depends on. `view` is `grid`, `head` or `lines`.
+    """Everything that a figure of the current view depends on. `view` is `grid`, `head` or `lines`.
 
     With `is_recorded` the source is a file of recorded attention, which has its own text.
     """
@@ -75,7 +75,7 @@ def shown_now(session: Session, view: ViewState) -> Shown | None:
 
 
 def python_script(shown: Shown, out: str = "figure.svg") -> str:
-    """A script that makes the figure; it needs nothing but `attnscope`."""
+    """A script that makes the figure; it needs only `attnscope`."""
     lines = _recorded_trace(shown) if shown.is_recorded else _traced(shown)
     lines.append("figure = at.figure(")
     lines += [f"    {argument}," for argument in _figure_arguments(shown)]
@@ -112,7 +112,7 @@ def _changes(name: str, interventions: Interventions) -> list[str]:
 
 
 def command_line(shown: Shown, out: str = "figure.svg") -> str:
-    """One line for a POSIX shell that makes the figure; of interventions it can say a drawn mask only."""
+    """One line for a POSIX shell that makes the figure; of interventions it can express only a drawn mask."""
     words = ["attnscope", "figure", shown.source]
     words += [] if shown.is_recorded else [f"--text={shown.text}"]
     if shown.target is not None and not shown.is_recorded:
@@ -141,7 +141,7 @@ def scripts_now(session: Session, view: ViewState) -> Scripts | None:
 
 
 def _options(shown: Shown) -> tuple[tuple[str, object, object], ...]:
-    """Name, value and default of what both forms leave out when it is at its default."""
+    """Name, value and default of options that both forms omit at their defaults."""
     aspect = shown.aspect
     return (
         ("colour_map", shown.colour_map, "viridis"),
@@ -198,7 +198,7 @@ class ShownComparison:
 
     @property
     def left_out(self) -> Interventions:
-        """The changes that a command line cannot say: those of single heads, and every one of B."""
+        """The changes that a command line cannot express: those of single heads, and every one of B."""
         return (*of_single_heads(self.first.interventions), *self.second.interventions)
 
 
@@ -230,7 +230,7 @@ def _is_recorded(side: Side) -> bool:
 
 
 def comparison_script(shown: ShownComparison, out: str = "comparison.svg") -> str:
-    """A script that makes the figure; it needs nothing but `attnscope`."""
+    """A script that makes the figure; it needs only `attnscope`."""
     first, second = shown.first, shown.second
     is_first_recorded, is_second_recorded = shown.are_recorded
     lines = ["import attnscope as at", ""]

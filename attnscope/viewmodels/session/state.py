@@ -1,4 +1,4 @@
-"""The open model, the text, the gates and what the worker says about them.
+"""The open model, the text, the gates and the worker's results for them.
 
 Widgets read the attributes (never write them), call the intents and connect to what `changed`.
 """
@@ -68,7 +68,7 @@ STOPPED_AT = "Tracing was stopped: {}."
 
 
 class Tracing:
-    """Asks for traces of what a session has chosen, and knows whether the maps are of that."""
+    """Requests traces of the session's choices, and knows whether the maps are up to date."""
 
     is_stale: bool = False
     """Whether the maps are those of an older text or setting, or not yet all there."""
@@ -88,17 +88,17 @@ class Tracing:
 
     @property
     def settled(self) -> Traced | None:
-        """The trace of what is typed and set now; None while another is on its way, and without a text."""
+        """The trace of the current text and settings; None while another is pending, and without a text."""
         return None if self.is_stale else self._session.traced_text
 
     @property
     def is_writing(self) -> bool:
-        """Whether the maps are there and what the model writes is still to come."""
+        """Whether the maps are there and the generated text is still to come."""
         traced = self._session.traced
         return traced is not None and traced.comparison.is_writing
 
     def ask(self, *, is_drag: bool = False) -> None:
-        """Ask for a trace. In a drag one is on its way at a time, so that pictures follow the hand."""
+        """Request a trace. In a drag one is pending at a time, so that pictures follow the mouse."""
         session = self._session
         if session.model is None or not session.text.strip():
             self.number, self.is_stale, self._is_wanted_again = 0, False, False
@@ -125,7 +125,7 @@ class Tracing:
         self._requests.post(request)
 
     def show(self, traced: Traced) -> None:
-        """Show a trace: the one asked for, or one made for another part of the window until that comes."""
+        """Show a trace: the requested one, or one made for another part of the window until that comes."""
         session = self._session
         session.traced = traced
         self.is_stale = self.is_growing = not traced.is_whole
@@ -141,13 +141,13 @@ class Tracing:
             self.ask()
 
     def hear(self, progress: Progress) -> None:
-        """The worker says how far the trace is."""
+        """Handle progress of the trace."""
         if progress.number == self.number:
             self.progress = progress
             self._session.changed.stale.emit()
 
     def fail(self, number: int) -> bool:
-        """The trace that is awaited failed; False where it was another. The old pictures stay, dimmed."""
+        """The pending trace failed; False if it was another. The old pictures stay, dimmed."""
         if number != self.number:
             return False
         self.number = 0
@@ -155,7 +155,7 @@ class Tracing:
         return True
 
     def give_up(self) -> int:
-        """Wait for the trace no more; the number of the request, which the worker is to give up.
+        """Stop waiting for the trace; returns the number of the request to cancel.
 
         The pictures of the trace before stay, dimmed.
         """
@@ -167,7 +167,7 @@ class Tracing:
         return number
 
     def again(self) -> None:
-        """Ask for the trace that was given up, or failed."""
+        """Request the trace that was cancelled, or failed, again."""
         if self.is_stale and not self.is_waiting:
             self.ask()
 
@@ -197,7 +197,7 @@ class Texts:
         self._session, self._requests, self.samples = session, requests, samples
 
     def set_text(self, raw: str, *, is_more: bool = False) -> None:
-        """Look at another text; traced at once. A sentence typed in one go is one step for undo, another one
+        """Set another text; traced at once. A sentence typed in one go is one step for undo, another one
         written over it the next.
 
         `is_more`: see `clean_typed`.
@@ -209,24 +209,24 @@ class Texts:
             self._read(named_text(typed.text), typed.text, kept)
 
     def set_target(self, raw: str | None) -> None:
-        """The text for the decoder; empty or None lets the model write its own."""
+        """Set the text for the decoder; if empty or None, the model generates its own."""
         target = clean_typed(raw).text if raw and raw.strip() else None
         self.samples.to_come = None
         if target != self._session.target:
             self._read(named_text(target or "its own", "target"), self._session.text, target)
 
     def choose_sample(self, sample: Sample) -> None:
-        """Look at a sample sentence, and its target when it has one."""
+        """Choose a sample sentence, and its target if it has one."""
         self._read_alone(named_text(sample.text, "sample"), sample.text, self.target_of(sample))
         self.samples.take(sample)
 
     def target_of(self, sample: Sample) -> str | None:
-        """The target of a sample, for a model that takes one."""
+        """The target of a sample, for a model that reads one."""
         model = self._session.model
         return sample.target if model and model.takes_target else None
 
     def open_file(self, path: str) -> None:
-        """Look at the text of a file, as soon as the worker has read it."""
+        """Open the text of a file, once the worker has read it."""
         self.file_number = self._requests.send(OpenText(path=path))
 
     def read_edges(self, path: str, tokens: tuple[Token, ...]) -> None:
@@ -234,7 +234,7 @@ class Texts:
         self._edges_number = self._requests.send(OpenText(path=path, tokens=tokens))
 
     def read_past(self, is_past_trained: bool) -> None:
-        """Read long texts on where the model was never trained, or cut them there."""
+        """Read long texts beyond the model's trained length, or cut them there."""
         if is_past_trained != self.is_past_trained:
             self.is_past_trained = is_past_trained
             self._session.changed.text.emit()
@@ -256,13 +256,13 @@ class Texts:
         self._read_alone(named_text(file.name, "file"), file.text, None)
 
     def _read_alone(self, label: str, text: str, target: str | None) -> None:
-        """Another text, as a step that is none with what is typed before and after."""
+        """Set another text; no step if it is the same apart from surrounding typing."""
         self._session.history.close_group()
         self._read(label, text, target)
         self._session.history.close_group()
 
     def _read(self, label: str, text: str, target: str | None) -> None:
-        """Another text: changes that name its places go with the old one."""
+        """Set another text; changes that name its positions go with the old one."""
         session = self._session
         was, now = (session.text, text) if text != session.text else (session.target or "", target or "")
         if abs(len(now) - len(was)) != 1 and is_written_over(was, now):  # one letter more or less is typed
@@ -350,7 +350,7 @@ class Session:
 
     @property
     def stacks(self) -> tuple[Stack, ...]:
-        """The stacks of the open model, in its order."""
+        """The stacks of the open model, in order."""
         return tuple(dict.fromkeys(map(attrgetter("stack"), self.model.sites))) if self.model else ()
 
     @property
@@ -360,7 +360,7 @@ class Session:
 
     @property
     def traced_text(self) -> Traced | None:
-        """The newest trace, as long as there is a text at all."""
+        """The newest trace, as long as there is a text."""
         return self.traced if self.text.strip() else None
 
     @property
@@ -374,7 +374,7 @@ class Session:
         return " · ".join(filter(None, (self.roles.get(head, ""), here)))
 
     def know_roles(self, roles: Mapping[HeadRef, str]) -> None:
-        """Take what heads of the open model were measured to do, in a word or two each."""
+        """Set the measured roles of heads of the open model, in a word or two each."""
         if roles != self.roles:
             self.roles = MappingProxyType(dict(roles))
             self.changed.roles.emit()
@@ -385,7 +385,7 @@ class Session:
             self._save_number = self._requests.send(SaveModel(folder=folder))
 
     def select_heads(self, heads: tuple[HeadRef, ...], additive: bool = False) -> None:
-        """Select heads of one stack; additive adds them, or takes away those already selected."""
+        """Select heads of one stack; additive adds them, or removes those already selected."""
         check_heads(heads, self.sites)
         if not heads:
             return
@@ -397,21 +397,21 @@ class Session:
         )
 
     def select_stack(self, stack: Stack) -> None:
-        """Show another stack, with the head last looked at there."""
+        """Show another stack, with the head selected last in it."""
         if stack in self.stacks and stack != self.stack:
             found = self._last_in_stack.get(stack) or self.first_choice(stack)
             self.select_heads((found,) if found else ())
 
     def set_aspect(self, aspect: Aspect) -> None:
-        """Look at the maps in another way."""
+        """Show the maps under another aspect."""
         self.change(aspect_words(aspect), replace(self.setting, aspect=aspect))
 
     def undo(self) -> None:
-        """Take back the last change."""
+        """Undo the last change."""
         self._apply(self.history.undo())
 
     def redo(self) -> None:
-        """Do again what was taken back."""
+        """Redo the last undone change."""
         self._apply(self.history.redo())
 
     def go_to(self, n_steps: int) -> None:
@@ -419,7 +419,7 @@ class Session:
         self._apply(self.history.go_to(n_steps))
 
     def restore(self, setting: Setting, label: str) -> None:
-        """Take over a whole setting, as one step: also with the opening of its model before it."""
+        """Set a whole setting, as one step, together with the opening of its model before it."""
         self.texts.samples.take(None)
         selection = setting.selection or self.selection
         self.change(label, replace(setting, selection=selection), group="open")
@@ -517,18 +517,18 @@ class Session:
 
     @property
     def setting(self) -> Setting:
-        """Everything that undo brings back, as it is now."""
+        """The current state that undo restores."""
         return setting_of(self)
 
     def change(self, label: str, after: Setting, *, group: str = "", is_drag: bool = False) -> None:
-        """Take over a setting as one step; steps of one `group` in a row become one."""
+        """Set a setting as one step; consecutive steps of one `group` are merged."""
         before, after = self.setting, possible(self, after)
         if after != before:
             self.history.record(Change(label=label, before=before, after=after, group=group))
             self._apply(after, is_drag=is_drag)
 
     def _apply(self, setting: Setting | None, *, is_drag: bool = False) -> None:
-        """Take over a setting; whatever needs another trace asks for one, once."""
+        """Set a setting; any changes that need another trace request one, once."""
         if setting is None:
             return
         before = self.setting
@@ -553,8 +553,8 @@ class Session:
         self.maps.fetch()
 
     def first_choice(self, stack: Stack | None) -> HeadRef | None:
-        """The head that was asked for with the model, or with it named, or the most striking one, of a
-        stack or of the last.
+        """The head requested with the model, or with its name, or the most striking one, of a stack or of the
+        last.
         """
         asked, sites = self.texts.samples.head_to_come, self.sites
         if asked is not None and stack is None and any(asked in site.heads for site in sites):

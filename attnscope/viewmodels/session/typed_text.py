@@ -1,5 +1,5 @@
-"""Typed or pasted text: made safe to keep and send, what was lost of it, and words of a small vocabulary for
-somebody who types.
+"""Typed or pasted text: made safe to keep and send, with a record of what was lost, and words of a small
+vocabulary as suggestions.
 """
 
 import re
@@ -20,7 +20,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedText:
-    """Text that every part of the program can take, and what was done to it.
+    """Text that every part of the program can handle, and what was done to it.
 
     `n_replaced` counts lone surrogates (each replaced by U+FFFD); `n_cut` counts characters beyond
     the limit, at least so many where `is_more`.
@@ -56,14 +56,14 @@ def _n_alike(one: str, other: str) -> int:
 
 
 def is_written_over(before: str, after: str) -> bool:
-    """Whether several words at once are gone: a person has marked them and typed or pasted over them."""
+    """Whether several words at once are gone: the user selected and overwrote them."""
     n_same = _n_alike(before, after)
     gone = before[n_same : len(before) - _n_alike(before[n_same:][::-1], after[n_same:][::-1])]
     return len(gone.split()) > 1
 
 
 def is_foreign(text: str, words: Sequence[str]) -> bool:
-    """Whether a model that knows these words only, if there are any, knows less than half of a text's."""
+    """Whether a model that knows only these words, if there are any, knows less than half of a text's."""
     if not words:
         return False
     known, typed = {word.lower() for word in words}, _WORD.findall(text.lower())
@@ -78,7 +78,7 @@ def words_told(words: tuple[str, ...], n_named: int = 60) -> str:
 
 
 def text_notes(tokens: Tokens, typed: TypedText = NOTHING_TYPED, *, n_words: int = 0) -> str:
-    """Counts of what was cut, unknown and replaced, for instance `12 tokens cut · 1 unknown`.
+    """Counts of cut, unknown and replaced parts, for instance `12 tokens cut · 1 unknown`.
 
     `n_words` is how many words the model knows, where it knows whole words only.
     """
@@ -96,7 +96,7 @@ def text_notes(tokens: Tokens, typed: TypedText = NOTHING_TYPED, *, n_words: int
 
 
 def named_text(text: str, what: str = "text") -> str:
-    """A text as a label names it: its first words."""
+    """A text in a label: its first words."""
     words = " ".join(text.split())
     return f"{what} “{words[:31]}…”" if len(words) > 32 else f"{what} “{words}”"
 
@@ -113,13 +113,13 @@ _BEGUN = re.compile(r"[^\W_][\w-]*$")
 
 
 def begun_word(text: str, at: int) -> str:
-    """The letters before a place of a text that a word may begin with; empty within a word."""
+    """The letters before a position of a text that may begin a word; empty within a word."""
     found = _BEGUN.search(text[:at])
     return found.group() if found and not re.match(r"\w", text[at:]) else ""
 
 
 def completions(words: Sequence[str], begun: str) -> list[str]:
-    """Words that begin with these letters and go on, in their own order."""
+    """Words that begin with these letters and are longer, in their own order."""
     letters = begun.casefold()
     if len(letters) < N_LEAST:
         return []
@@ -129,7 +129,9 @@ def completions(words: Sequence[str], begun: str) -> list[str]:
 
 
 def nearest_words(words: Sequence[str], typed: str, n: int = N_NEAREST) -> list[str]:
-    """The words with the fewest letters to change; of equally near ones, those that begin alike first."""
+    """The words with the fewest letters to change; in a tie, those with the longest common beginning
+    first.
+    """
     letters = typed[:_MAX_LETTERS].casefold()
 
     def order(word: str) -> tuple[int, int, str]:
@@ -143,7 +145,8 @@ def nearest_words(words: Sequence[str], typed: str, n: int = N_NEAREST) -> list[
 
 
 def edit_distance(a: str, b: str) -> int:
-    """Letters to put in, leave out, change, or exchange with their neighbour, at least, to make `b` of `a`.
+    """Minimum number of letters to insert, delete, change, or exchange with their neighbour, to get from `a`
+    to `b`.
 
     The optimal string alignment distance (Damerau 1964, with the table of Wagner and Fischer 1974): no
     letter is touched twice.

@@ -1,4 +1,4 @@
-"""Guided tours and what they claim."""
+"""Guided tours and their claims."""
 
 from typing import TYPE_CHECKING
 

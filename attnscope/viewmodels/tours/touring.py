@@ -1,4 +1,4 @@
-"""A guided tour in progress: which step, whether the window is there yet, the numbers, and the way back."""
+"""A guided tour in progress: the step, whether the window has reached it, its numbers, and the way back."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -164,7 +164,7 @@ def _top(which: int, spot: Spot) -> str | None:
 
 
 def _probability(which: int, spot: Spot) -> str | None:
-    """The probability of what the whole model found most probable, before and after."""
+    """The probability of the most probable output of the whole model, before and after."""
     outputs = _outputs(spot)
     wanted = _at(outputs[0], spot)[:1] if outputs else ()
     if not outputs or not wanted:
@@ -180,7 +180,7 @@ def _probability(which: int, spot: Spot) -> str | None:
 
 
 def _best(measure: str, table: HeadTable, *, is_value: bool = False) -> str | None:
-    """The head of the table in which a measure is largest, or that value."""
+    """The head of the table with the largest value of a measure, or that value."""
     if measure not in table.names or not np.isfinite(table.column(measure)).any():
         return None
     column = table.column(measure)
@@ -337,7 +337,7 @@ NUMBERS: Mapping[str, Read] = {
 
 
 def number_named(name: str, spot: Spot) -> str | None:
-    """A number in words; None while it is not there. Raises KeyError for a name there is not."""
+    """A number in words; None if it is missing. Raises KeyError for an unknown name."""
     return NUMBERS[name](spot)
 
 
@@ -376,7 +376,7 @@ class _Before:
         return cls(saved=saved, recipe=states.training.recipe.path)
 
     def restore(self, states: TourStates, bring_back: Callable[[SavedSession], None]) -> None:
-        """Open it again, with `bring_back` where its model has gone."""
+        """Restore it, with `bring_back` if its model is gone."""
         training, model, saved = states.training, states.session.model, self.saved
         if self.recipe and not training.run.is_active and training.recipe.path != self.recipe:
             training.open_recipe(self.recipe)
@@ -389,7 +389,7 @@ class _Before:
 
 
 class TourState:
-    """At most one tour at a time. `bring_back` opens what was open before, when its model has gone.
+    """At most one tour at a time. `bring_back` opens what was open before, if its model is gone.
 
     Another model than the tour asked for ends it, and stays.
     """
@@ -435,7 +435,7 @@ class TourState:
 
     @property
     def is_last(self) -> bool:
-        """Whether no step follows."""
+        """Whether it is the last step."""
         return self.index == len(self.tour.steps) - 1
 
     @property
@@ -445,7 +445,7 @@ class TourState:
 
     @property
     def numbers(self) -> Mapping[str, str | None]:
-        """The numbers of the step by name; None for what is not there."""
+        """The numbers of the step by name; None for missing ones."""
         step, spot = self.step, self._spot()
         if step is None or spot is None:
             return {}
@@ -475,7 +475,9 @@ class TourState:
     # Intents
 
     def start(self, name: str, at: int | None = None) -> None:
-        """Begin a tour where it was left, or `at` a step; a finished one begins anew. Unknown: nothing."""
+        """Begin a tour where it was left, or `at` a step; a finished one begins anew. No effect if
+        unknown.
+        """
         tour = self.find(name)
         if tour is None:
             return
@@ -501,14 +503,14 @@ class TourState:
             self._go(self.index - 1)
 
     def do_task(self) -> None:
-        """Do what the person is asked to do."""
+        """Do the user's task for them."""
         step = self.step
         if step is not None and step.ask is not None:
             scene = self.tour.scene(self.index).then(step.ask)
             self._begin(list(jobs_of(scene, self._states, f"tour: {step.title}")))
 
     def leave(self, *, is_keeping: bool = False) -> None:
-        """End the tour; what was there before comes back, unless the person keeps what there is."""
+        """End the tour; the earlier state is restored, unless the user keeps the current one."""
         if not self.is_on:
             return
         self.tour, self.index, self.phase, self.error, self._jobs = NO_TOUR, 0, "off", "", []
@@ -535,7 +537,7 @@ class TourState:
         self.changed.step.emit()
 
     def _work(self) -> None:
-        """Do what can be done now; what must be waited for goes on when a state tells that it changed."""
+        """Do what can be done now; the rest continues when a state reports a change."""
         if self._is_working or self.phase != "moving":
             return
         self._is_working = True
@@ -557,7 +559,7 @@ class TourState:
             self.is_task_done = holds(step.ask, self._states)
 
     def _make_way(self) -> None:
-        """The model that another opened is there."""
+        """A model opened by someone else is there."""
         if self._is_other_coming and not self._is_working:
             self.leave(is_keeping=True)
 

@@ -1,4 +1,4 @@
-"""Guided tours as data, read strictly from TOML, and what a step needs of the window: scene and numbers."""
+"""Guided tours as data, read strictly from TOML, and what a step needs from the window: scene and numbers."""
 
 import re
 import tomllib
@@ -75,12 +75,12 @@ class Scene:
     trains: Literal[True] | None = None
 
     def __post_init__(self) -> None:
-        """Raise a Fault for a target that belongs to no text."""
+        """Raise a Fault for a target without a text."""
         if self.target is not None and self.text is None:
             raise Fault("'target' is given without 'text'")
 
     def then(self, later: "Scene") -> "Scene":
-        """This scene with everything that a later one says; what belonged to what went away goes with it."""
+        """This scene followed by a later one; what belongs to a replaced part goes with it."""
         said = {f.name: getattr(later, f.name) for f in fields(later)}
         said = {name: value for name, value in said.items() if value is not None}
         kept = self
@@ -105,7 +105,7 @@ class Claim:
     value: str
 
     def is_met(self, words: str | None) -> bool:
-        """Whether the number in `words` is so; one that is not there never is."""
+        """Whether the claim about the number in `words` holds; a missing number never does."""
         if words is None:
             return False
         if self.sign == "=":
@@ -116,7 +116,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TourStep:
-    """One step: what is said, with `{numbers}` of the window in it, and what is shown meanwhile.
+    """One step: its text, with `{numbers}` of the window, and the scene.
 
     `point` is what is outlined. `ask` is what the person may do here, named by `task`; it may as well be done
     for them. `expect` is what the text claims of its numbers, so that a test can hold it to that.
@@ -132,7 +132,7 @@ class TourStep:
     expect: tuple[Claim, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise a Fault for what is asked without words, or the other way round."""
+        """Raise a Fault for a task without words, or the reverse."""
         if (self.ask is None) != (not self.task):
             raise Fault("'task' and 'ask' go together")
 
@@ -145,7 +145,7 @@ class TourStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tour:
-    """A tour; `name` is its file's, `entries` are those of the catalogue that it shows."""
+    """A tour; `name` is its file's, `entries` are the catalogue entries that it shows."""
 
     title: _Title
     theme: _Theme
@@ -170,7 +170,7 @@ NO_TOUR = Tour(title="", theme="", order=0)
 
 
 def read_tours(folder: Path) -> tuple[Tour, ...]:
-    """Every tour of a folder, in its order; raises LoadError naming the file and what is wrong in it."""
+    """Every tour of a folder, in order; raises LoadError naming the file and its fault."""
     tours = (tour_from_toml(_content(path), name=path.stem) for path in sorted(folder.glob("*.toml")))
     return tuple(sorted(tours, key=lambda tour: (tour.order, tour.name)))
 
@@ -257,16 +257,16 @@ def _refuse(name: str, reason: str) -> LoadError:
 
 
 class TourPlaces(Protocol):
-    """The parts of the window that no state knows of."""
+    """The parts of the window unknown to any state."""
 
     def show_tab(self, page: str, tab: str) -> None:
-        """Bring a tab of a page to the front; raises KeyError for one there is not."""
+        """Bring a tab of a page to the front; raises KeyError for an unknown one."""
 
     def shown_tab(self, page: str) -> str:
         """The tab in front, empty for a page without tabs."""
 
     def show_lab(self, name: str) -> None:
-        """Turn to a lab; raises KeyError for one there is not."""
+        """Switch to a lab; raises KeyError for an unknown one."""
 
     def lab_words(self) -> LabWords | None:
         """Words of the lab shown; None if it has none."""
@@ -287,7 +287,7 @@ class TourStates:
 
     @property
     def shown_map(self) -> HeadMap | None:
-        """The map of the head shown large, when it is exact."""
+        """The map of the head shown large, if exact."""
         session = self.session
         return None if session.tracing.is_stale else session.maps.of(session.primary)
 
@@ -307,7 +307,7 @@ Weights = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spot:
-    """The states, and the tokens that the step looks at by name."""
+    """The states, and the tokens that the step names."""
 
     states: TourStates
     query: str | None = None
@@ -320,7 +320,7 @@ class Spot:
 
     @property
     def inside(self) -> HeadInside | None:
-        """The numbers inside the head, while they are looked at and of the head that is selected."""
+        """The numbers inside the head, while they are shown and belong to the selected head."""
         state = self.states.inside
         found = state.inside
         is_of_head = found is not None and found.head == self.states.session.primary
@@ -330,13 +330,13 @@ class Spot:
 
     @property
     def n_heads(self) -> int:
-        """The heads beside the one shown large, with it; 0 while there is none."""
+        """The number of heads at the site of the one shown large; 0 if there is none."""
         session, head = self.states.session, self.states.session.primary
         return next((site.n_heads for site in session.sites if head and site.key == head.site_key), 0)
 
     @property
     def row(self) -> int | None:
-        """The query: the one looked into, or the one the step names."""
+        """The query: the one inspected, or the one the step names."""
         inside = self.inside
         if inside is not None:
             return inside.query
@@ -360,7 +360,7 @@ class Spot:
 
     @property
     def strongest(self) -> int | None:
-        """The key that gets most of the query's weight, among those that are shown."""
+        """The key with the largest weight of the query, among those shown."""
         weights = self.weights
         seen = np.where(np.isfinite(weights), weights, -1.0) if weights is not None else np.empty(0)
         return int(seen.argmax()) if seen.size else None
@@ -383,7 +383,9 @@ PRUNE_TEXTS, PRUNE_ORDERS = 8, 1
 
 @dataclass(slots=True)
 class SceneJob:
-    """`begin` is called once; `is_done` says whether the window is so, UserError that it never will be."""
+    """`begin` is called once; `is_done` says whether the window is ready; it raises UserError if it never
+    will be.
+    """
 
     what: str
     begin: Callable[[], None]
@@ -391,7 +393,7 @@ class SceneJob:
     has_begun: bool = False
 
     def run(self) -> bool:
-        """Begin if that has not been done; whether the job is done."""
+        """Begin if that has not been done; returns whether the task is done."""
         if not self.has_begun:
             self.has_begun = True
             self.begin()
@@ -399,7 +401,7 @@ class SceneJob:
 
 
 def jobs_of(scene: Scene, states: TourStates, label: str) -> Iterator[SceneJob]:
-    """The jobs that make a scene, each to be run when those before it are done."""
+    """The tasks that make a scene, each to be run when those before it are done."""
     if scene.model is not None:
         yield SceneJob("Opening the model", lambda: _open(scene, states), lambda: _is_open(scene, states))
     if scene.text is not None:
@@ -422,7 +424,7 @@ def jobs_of(scene: Scene, states: TourStates, label: str) -> Iterator[SceneJob]:
 
 
 def holds(scene: Scene, states: TourStates) -> bool:
-    """Whether everything that a scene says is so now."""
+    """Whether a scene fully matches the window."""
     session, view = states.session, states.view
     facts = (
         scene.head is None or session.primary == scene.head,

@@ -48,7 +48,7 @@ def seconds_text(plan: Plan | None) -> str:
 
 
 def memory_line(plan: Plan) -> str:
-    """Memory against what is free."""
+    """Memory needed, against the free memory."""
     return f"{bytes_text(plan.memory_bytes)} of memory ({bytes_text(plan.available_bytes)} free)"
 
 
@@ -126,7 +126,7 @@ def work_rows(plan: Plan) -> tuple[Row, ...]:
 
 
 def rate_words(plan: Plan) -> str:
-    """The learning rate over the run: where it is largest, and its end; empty where it is not known."""
+    """The learning rate over the run: its maximum, and its end; empty if unknown."""
     if not plan.rates:
         return ""
     peak = max(rate for _, rate in plan.rates)
@@ -216,7 +216,7 @@ def published_words(row: PresetRow) -> str:
 
 
 def batch_lines(batch: FirstBatch, width: int = 100) -> tuple[str, ...]:
-    """The rows of a batch, each token over what is to be predicted there, in lines of at most `width`."""
+    """The rows of a batch, each token over its target, in lines of at most `width`."""
     share = batch.n_padding / max(1, batch.n_tokens)
     lines = [
         f"{plural(batch.n_rows, 'text')} and {plural(batch.n_tokens, 'token')} in the first batch, "
@@ -231,7 +231,7 @@ def batch_lines(batch: FirstBatch, width: int = 100) -> tuple[str, ...]:
 
 
 def _under_each_other(name: str, cells: Sequence[BatchCell], width: int) -> list[str]:
-    """Tokens in lines; below each, where there are any, its segments and what is predicted."""
+    """Tokens in lines; below each, its segments and targets, if there are any."""
     n_padding = sum(cell.is_padding for cell in cells)
     lines: list[str] = []
     under = [f"  {word:<9}" for word in (name, "segment", "predicts")]
@@ -263,7 +263,7 @@ def trimmed_piece(piece: str) -> str:
 
 
 class RecipeTimes:
-    """`plans` are by the names of recipes, as far as their times are known; `changed`: there is one more."""
+    """`plans` are by recipe name, as far as known; `changed`: there is one more."""
 
     changed = Signal()
 
@@ -276,7 +276,7 @@ class RecipeTimes:
         self.plans: dict[str, Plan] = {}
 
     def ask(self, recipes: Iterable[RecipeFile], device: str, out: str) -> None:
-        """Have their times worked out, again where they are known: runs since then tell the speed better.
+        """Request estimates of their times, again if known: later runs give a better speed.
 
         `device` and `out`, the folder of the next run, are those of the Train page.
         """
@@ -284,7 +284,7 @@ class RecipeTimes:
         self._ask_next()
 
     def handle(self, reply: Reply) -> bool:
-        """Take a reply; True when it was for this state."""
+        """Handle a reply; True if it was for this state."""
         match reply:
             case RecipePlanned() if reply.number == self._number:
                 if reply.plan is None or reply.plan.pace is not None:  # else the same with its time follows
@@ -349,7 +349,7 @@ class PlanChanges(SignalGroup):
 
 
 class PlanState:
-    """`times` are those of recipes that are offered elsewhere, a state of its own."""
+    """`times` are those of recipes offered elsewhere, a state of its own."""
 
     def __init__(
         self,
@@ -381,7 +381,7 @@ class PlanState:
 
     @property
     def presets(self) -> tuple[PresetRow, ...]:
-        """The models of the literature, once they were asked for."""
+        """The models of the literature, once requested."""
         return self._presets.answer.rows if self._presets.answer is not None else ()
 
     @property
@@ -401,24 +401,24 @@ class PlanState:
 
     @property
     def is_sample_batch(self) -> bool:
-        """Whether the batch is of the text that comes with the program."""
+        """Whether the batch is of the bundled text."""
         return self._batch.answer is not None and self._batch.answer.is_sample
 
     @property
     def is_refused(self) -> bool:
-        """Whether the recipe as it now stands cannot run; `problem` says why."""
+        """Whether the current recipe cannot run; `problem` says why."""
         answer = self._plan.answer
         return answer is not None and answer.plan is None and self._asked == self._wanted
 
     def want(self, wish: Wish) -> None:
-        """The recipe, its folder or its device may have changed."""
+        """Note that the recipe, its folder or its device may have changed."""
         if wish == self._wanted:
             return
         self._wanted = wish
         self._due_at = self._clock() + (0.0 if self._asked == _NO_WISH else PAUSE_S)
 
     def tick(self) -> None:
-        """Ask when the person has paused; called some times a second while the page is shown."""
+        """Request when the user has paused; called several times a second while the page is visible."""
         wish = self._wanted
         is_answered = wish == self._asked and not self._is_old
         if wish == _NO_WISH or is_answered or self._clock() < self._due_at:
@@ -441,26 +441,26 @@ class PlanState:
         )
 
     def ask_again(self) -> None:
-        """Plan once more: the machine's speed and its memory may be known better, as after a run."""
+        """Plan once more: the machine's speed and memory may be known better, as after a run."""
         self._is_old = True
         self._due_at = 0.0
 
     def ask_presets(self) -> None:
-        """Have the presets listed, once."""
+        """Request the presets, once."""
         self._presets.ask("all", ShowPresets())
 
     @property
     def has_asked_batch(self) -> bool:
-        """Whether a batch was asked for at all."""
+        """Whether a batch was requested at all."""
         return self._batch.about is not None
 
     @property
     def is_batch_old(self) -> bool:
-        """Whether the batch was asked for, if at all, when the recipe was another."""
+        """Whether the recipe has changed since the batch was requested, if it was."""
         return self._batch.about != self._wanted
 
     def ask_batch(self) -> None:
-        """Read the data of the recipe as it stands, for its first batch."""
+        """Read the data of the current recipe, for its first batch."""
         wish = self._wanted
         if wish == _NO_WISH or not self._recipe.is_ready:
             return
@@ -469,7 +469,7 @@ class PlanState:
         self.changed.batch.emit()
 
     def handle(self, reply: Reply) -> bool:
-        """Take a reply; True when it was for this state."""
+        """Handle a reply; True if it was for this state."""
         if self.times.handle(reply):
             return True
         if isinstance(reply, RecipePlanned) and self._plan.owns(reply) and self._lacks_time(reply):
@@ -485,7 +485,7 @@ class PlanState:
         return False
 
     def _lacks_time(self, reply: RecipePlanned) -> bool:
-        """Whether only the time is missing of a plan, which one of the same name has that is shown."""
+        """Whether a plan lacks only its time, which the one shown with the same name has."""
         plan, shown = reply.plan, self.plan
         if plan is None or shown is None or plan.pace is not None:
             return False

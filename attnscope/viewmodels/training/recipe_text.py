@@ -1,4 +1,4 @@
-"""The text of a recipe while it is edited: where it comes from, what is wrong with it, how it is changed.
+"""The text of a recipe being edited: its origin, its faults, its changes.
 
 A new one is made from a model of the literature, or goes on from the open model.
 """
@@ -38,7 +38,7 @@ _SECTION = re.compile(r"^\s*\[+\s*([^\[\]]+?)\s*\]+\s*(?:#.*)?$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipeFile:
-    """A recipe that can be chosen: its name and its path."""
+    """A selectable recipe: its name and its path."""
 
     name: str
     path: str
@@ -53,19 +53,19 @@ class RecipeProblem:
 
     @property
     def sentence(self) -> str:
-        """The problem as people read it."""
+        """The problem in words."""
         return f"Line {self.line}: {self.message}"
 
 
 def list_recipes(folder: Path) -> tuple[RecipeFile, ...]:
-    """The recipes in a folder by name; none when there is no such folder."""
+    """The recipes in a folder by name; none if there is no such folder."""
     if not folder.is_dir():
         return ()
     return tuple(RecipeFile(name=path.stem, path=str(path)) for path in sorted(folder.glob("*.toml")))
 
 
 def offered_recipes() -> tuple[RecipeFile, ...]:
-    """The recipes that come with the program; none where its resources are missing."""
+    """The bundled recipes; none if the resources are missing."""
     try:
         return list_recipes(paths.resources_folder() / "recipes")
     except LoadError:
@@ -73,7 +73,7 @@ def offered_recipes() -> tuple[RecipeFile, ...]:
 
 
 def fresh_folder(where: Path, name: str) -> Path:
-    """A folder named `name`, `name-2`, … in `where` that does not exist yet."""
+    """A new folder named `name`, `name-2`, … in `where`."""
     folder, number = where / name, 2
     while folder.exists():
         folder = where / f"{name}-{number}"
@@ -82,7 +82,7 @@ def fresh_folder(where: Path, name: str) -> Path:
 
 
 def read_recipe_text(path: Path) -> str:
-    """The text of a recipe file; raises LoadError for what cannot be a recipe."""
+    """The text of a recipe file; raises LoadError if it cannot be a recipe."""
     return read_toml_text(path, what=path.name)
 
 
@@ -93,7 +93,7 @@ def words_of_recipe(text: str) -> str:
 
 
 def check_recipe_text(text: str) -> RecipeProblem | None:
-    """The first place where the text is not TOML, None when it is."""
+    """The first fault of the text as TOML, None if there is none."""
     try:
         parse_toml(text)
     except tomllib.TOMLDecodeError as error:
@@ -107,14 +107,14 @@ def check_recipe_text(text: str) -> RecipeProblem | None:
 
 
 def recipe_value(text: str, section: str, key: str) -> object | None:
-    """The value of `section.key`, None when the text is not TOML or does not have it."""
+    """The value of `section.key`, None if the text is not TOML or lacks it."""
     table = _tables(text).get(section)
     return table.get(key) if isinstance(table, dict) else None
 
 
 @lru_cache(maxsize=2)
 def _tables(text: str) -> Mapping[str, object]:
-    """A recipe is asked for its values at every news of a run, and seldom edited meanwhile."""
+    """Cached: values are read at every news of a run, while the text seldom changes."""
     try:
         return parse_toml(text)
     except tomllib.TOMLDecodeError:
@@ -122,7 +122,7 @@ def _tables(text: str) -> Mapping[str, object]:
 
 
 def watched_sentences(text: str) -> tuple[tuple[str, str | None], ...]:
-    """The sentences that a recipe watches, each with its target, where it has one."""
+    """The sentences that a recipe watches, each with its target, if it has one."""
     found = ((table.get("text"), table.get("target")) for table in _watches(text))
     return tuple(
         (sentence, target if isinstance(target, str) and target.strip() else None)
@@ -132,7 +132,7 @@ def watched_sentences(text: str) -> tuple[tuple[str, str | None], ...]:
 
 
 def watched_head(text: str) -> str:
-    """The head that a recipe wants to be looked at first, such as `cross:L1H0`; empty where it names none."""
+    """The head that a recipe selects first, such as `cross:L1H0`; empty if it names none."""
     return next((str(table.get("head", "")) for table in _watches(text)), "")
 
 
@@ -145,12 +145,12 @@ def _watches(text: str) -> list[dict[str, object]]:
 
 
 def with_recipe_value(text: str, section: str, key: str, value: str) -> str:
-    """The text with the string `section.key` set, everything else (comments too) as it was."""
+    """The text with the string `section.key` set, and the rest (comments too) unchanged."""
     return with_written_value(text, section, key, json.dumps(value, ensure_ascii=False))
 
 
 def with_written_value(text: str, section: str, key: str, value: str) -> str:
-    """The text with `section.key` set to what TOML already says as `value`, everything else as it was."""
+    """The text with `section.key` set to `value`, which is TOML already, and the rest unchanged."""
     written = f"{key} = {value}"
     lines = text.splitlines()
     start = next((i for i, line in enumerate(lines) if _section_of(line) == section), None)
@@ -180,7 +180,7 @@ def with_model(text: str, keys: Sequence[tuple[str, str]]) -> str:
 
 
 def line_of_value(text: str, section: str, key: str) -> int | None:
-    """The line, from 1, that sets `section.key`; None when no line does."""
+    """The line, from 1, that sets `section.key`; None if no line does."""
     present = ""
     for number, line in enumerate(text.splitlines(), start=1):
         present = _section_of(line) or present
@@ -201,7 +201,7 @@ _QUIET = ("training.name", "data.about")
 
 @lru_cache(maxsize=256)
 def settings_of(recipe: str) -> Settings:
-    """Every `section.key` of a recipe with its value as people read it; none of what is not TOML."""
+    """Every `section.key` of a recipe with its displayed value; none if it is not TOML."""
     try:
         tables = parse_toml(recipe)
     except tomllib.TOMLDecodeError:
@@ -215,7 +215,7 @@ def settings_of(recipe: str) -> Settings:
 
 
 def recipe_value_text(value: object) -> str:
-    """A value of a recipe as people read it."""
+    """A value of a recipe as displayed."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.9g}" if isinstance(value, float) else str(value)
@@ -242,13 +242,13 @@ def differing_keys(recipes: Sequence[Settings]) -> tuple[str, ...]:
 
 
 def is_match(words: str, name: str, settings: Settings) -> bool:
-    """Whether a run is meant by all of the words: parts of its name, or of `key=value` of its recipe."""
+    """Whether a run matches all of the words: parts of its name, or of `key=value` of its recipe."""
     facts = [name.lower(), *(f"{key}={value}".lower() for key, value in settings)]
     return all(any(word in fact for fact in facts) for word in words.lower().replace(" = ", "=").split())
 
 
 def csv_of_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table as CSV; cells that a spreadsheet would compute get an apostrophe before them."""
+    """A table as CSV; cells that a spreadsheet would evaluate get a leading apostrophe."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for row in (header, *rows):
@@ -257,7 +257,7 @@ def csv_of_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 class RecipeDraft:
-    """One text at a time; edits of other recipes are kept for coming back.
+    """One text at a time; edits of other recipes are kept.
 
     `path` is empty for a text that belongs to no file.
     """
@@ -288,7 +288,7 @@ class RecipeDraft:
 
     @property
     def is_changed(self) -> bool:
-        """Whether the text differs from the file it came from."""
+        """Whether the text differs from its file."""
         return self.path in self._drafts
 
     @property
@@ -298,7 +298,7 @@ class RecipeDraft:
 
     @property
     def marked_line(self) -> int | None:
-        """The line that the engine found fault with: it sets the `section.key` that is blamed."""
+        """The line at fault according to the engine: it sets the `section.key` that was named."""
         named = re.findall(r"\b([a-z_]+)\.([a-z_0-9]+)\b", self._blame)
         lines = (line_of_value(self.text, section, key) for section, key in named)
         return next((line for line in lines if line is not None), None)
@@ -310,17 +310,17 @@ class RecipeDraft:
 
     @property
     def needs_data(self) -> bool:
-        """Whether it learns from a file; a task makes its own data."""
+        """Whether it learns from a file; a task generates its own data."""
         return recipe_value(self.text, "data", "kind") != "task"
 
     @property
     def lacks_data(self) -> bool:
-        """Whether it says that it learns from a file, and not from which."""
+        """Whether it says that it learns from a file, but not which."""
         return recipe_value(self.text, "data", "kind") not in (None, "task") and not self.data_path
 
     @property
     def can_run(self) -> bool:
-        """Whether a run of it can begin, as far as its form tells."""
+        """Whether a run of it can begin, as far as its form shows."""
         return self.is_ready and not self.lacks_data
 
     @property
@@ -329,7 +329,7 @@ class RecipeDraft:
         return {"path": self.path, "origin": self.origin, "texts": dict(self._drafts)} if self._drafts else {}
 
     def take_unsaved(self, kept: object) -> bool:
-        """Bring back what `unsaved` gave; whether the text that is shown has changed by it."""
+        """Restore the result of `unsaved`; returns whether the current text has changed."""
         match kept:
             case {"path": str(path), "origin": str(origin), "texts": dict(texts)}:
                 self._drafts |= {str(name): str(text) for name, text in texts.items()}
@@ -342,32 +342,32 @@ class RecipeDraft:
         return True
 
     def open(self, path: str) -> None:
-        """Take the text of a file. Raises LoadError; the draft is then as it was."""
+        """Open the text of a file. Raises LoadError; the draft is then unchanged."""
         text = self._drafts[path] if path in self._drafts else read_recipe_text(Path(path))
         self.path = path
         self._set(text)
 
     def take(self, text: str, origin: str = "") -> None:
-        """Take a text that belongs to no file, for instance of the run `origin`."""
+        """Take a text without a file, for instance of the run `origin`."""
         self.path, self.origin = "", origin
         self._drafts.pop("", None)
         self._set(text)
 
     def edit(self, text: str) -> None:
-        """Take what the person typed."""
+        """Set the text typed by the user."""
         if text != self.text:
             self._drafts[self.path] = text
             self._set(text)
 
     def revert(self) -> None:
-        """Go back to the text of the file. Raises LoadError; the draft is then as it was."""
+        """Return to the text of the file. Raises LoadError; the draft is then unchanged."""
         if self.path and self.is_changed:
             text = read_recipe_text(Path(self.path))
             del self._drafts[self.path]
             self._set(text)
 
     def save(self, path: str) -> None:
-        """Write the text to a file, which it belongs to from then on. Raises SaveError."""
+        """Save the text to a file, to which it belongs from then on. Raises SaveError."""
         replace_file(Path(path), self.text.encode("utf-8"))
         self._drafts.pop(self.path, None)
         self._drafts.pop(path, None)
@@ -376,18 +376,18 @@ class RecipeDraft:
 
     @property
     def data_path(self) -> str:
-        """The data file the recipe names, empty when it names none."""
+        """The data file named in the recipe, empty if there is none."""
         value = recipe_value(self.text, "data", "path")
         return value if isinstance(value, str) else ""
 
     def set_data_path(self, path: str) -> None:
-        """Write another data file into the text; what it says about the one that it was made for goes."""
+        """Write another data file into the text, and remove its remarks on the former one."""
         text = with_recipe_value(self.text, "data", "path", path)
         is_told = not self.data_path and recipe_value(text, "data", "about")
         self.edit(with_recipe_value(text, "data", "about", "") if is_told else text)
 
     def mark_blamed_line(self, message: str) -> None:
-        """Mark the line that sets the `section.key` a message speaks of, until the next edit."""
+        """Mark the line that sets the `section.key` named in a message, until the next edit."""
         self._blame = message
         self._changed()
 
@@ -424,19 +424,19 @@ def take_preset(state: "TrainingState", row: PresetRow) -> None:
 
 
 def is_fitting(text: str, row: PresetRow) -> bool:
-    """Whether the data of a recipe is of the kind that the preset learns from: texts, not a small task."""
+    """Whether the data of a recipe are of the preset's kind: texts, not a small task."""
     return recipe_value(text, "data", "kind") in (None, _data_kind(row))
 
 
 def with_preset(text: str, row: PresetRow) -> str:
-    """The text with the preset's [model], objective and vocabulary; everything else as it was."""
+    """The text with the preset's [model], objective and vocabulary, and the rest unchanged."""
     text = with_model(text, row.keys)
     text = with_written_value(text, "objective", "kind", f'"{row.objective}"')
     return with_written_value(text, "tokenizer", "vocab_size", str(row.vocab_size))
 
 
 def new_recipe(row: PresetRow) -> str:
-    """A whole recipe of a preset, which lacks but the path of its data."""
+    """A complete recipe of a preset, except for the path of its data."""
     masked = row.objective == "masked"
     rate = _MASKED_RATE if masked else next(r for most, r in _RATES if row.n_parameters < most)
     keys = "\n".join(f"{key} = {value}" for key, value in row.keys)
@@ -495,7 +495,7 @@ _SEGMENTS = [
 
 
 def why_not_finetune(model: ModelInfo | None) -> str:
-    """Why the open model cannot be trained on texts, in words; empty where it can, as far as is known."""
+    """Why the open model cannot be trained on texts, in words; empty if it can, as far as known."""
     if model is None:
         return "Open a model first; then it can be fine-tuned."
     if model.reads != "text":
@@ -504,7 +504,7 @@ def why_not_finetune(model: ModelInfo | None) -> str:
 
 
 def finetune_recipe(model: ModelInfo) -> str:
-    """The recipe, which lacks but the path of its data; a sample of the model is watched."""
+    """The recipe, complete except for the path of its data; a sample of the model is watched."""
     objective = model.objective if model.objective in OBJECTIVES else "masked"
     kind = OBJECTIVES[objective].data[0]
     name = " ".join(model.name.split())
@@ -554,5 +554,5 @@ def finetune_name(model: ModelInfo) -> str:
 
 
 def _quoted(text: str) -> str:
-    """The text as a TOML string, which is one of JSON but for one letter that TOML wants escaped."""
+    """The text as a TOML string, which is like JSON's except for one letter that TOML escapes."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -53,16 +53,16 @@ class CurveData:
 
     @property
     def steps(self) -> Numbers1D:
-        """The steps, increasing; a view that must not be written to."""
+        """The steps, increasing; a read-only view."""
         return self._steps[: self._count]
 
     @property
     def values(self) -> Numbers1D:
-        """The values of the steps; a view that must not be written to."""
+        """The values of the steps; a read-only view."""
         return self._values[: self._count]
 
     def extend(self, steps: Numbers1D, values: Numbers1D) -> None:
-        """Add points; the last value given for a step wins."""
+        """Add points; the last value for a step wins."""
         if not len(steps):
             return
         is_increasing = bool(np.all(np.diff(steps) > 0))
@@ -75,7 +75,7 @@ class CurveData:
         self.version += 1
 
     def restart_after(self, step: float) -> None:
-        """Forget what came after `step`: a new attempt goes on from there."""
+        """Drop the points after `step`: a new attempt continues from there."""
         kept = int(np.searchsorted(self.steps, step, side="right"))
         if kept < self._count:
             self._count = kept
@@ -90,11 +90,11 @@ class CurveData:
         self.version += 1
 
     def smoothed(self, factor: float) -> Numbers1D:
-        """The bias-corrected running mean of the values; each call works out only what is new."""
+        """The bias-corrected running mean of the values; each call computes only what is new."""
         return self._smooth.of(self.values, factor)
 
     def nearest(self, step: float) -> int | None:
-        """The index of the point nearest to `step`, None when there is no point."""
+        """The index of the point nearest to `step`, None if there is no point."""
         if not self._count:
             return None
         after = int(np.searchsorted(self.steps, step))
@@ -132,7 +132,7 @@ class CurveData:
 
 
 class _Smoothing:
-    """The smoothed values so far, and the two sums needed to go on."""
+    """The smoothed values so far, and the two sums needed to continue."""
 
     def __init__(self) -> None:
         self._factor = -1.0
@@ -162,7 +162,7 @@ class _Smoothing:
 def running_mean(
     values: Numbers1D, factor: float, sums: tuple[float, float] = (0.0, 0.0)
 ) -> tuple[Numbers1D, tuple[float, float]]:
-    """The exponential running mean `Σ f^(t-j) x_j / Σ f^(t-j)` over j ≤ t, and the sums to go on from.
+    """The exponential running mean `Σ f^(t-j) x_j / Σ f^(t-j)` over j ≤ t, and the sums to continue from.
 
     The division by the sum of the factors is the bias correction of Kingma & Ba 2015, section 3. `factor`
     lies in 0…1; 0 returns the values. Values that are not finite are left out of both sums and stay NaN.
@@ -295,7 +295,7 @@ class RunCurves:
 
     @property
     def last_step(self) -> int:
-        """The largest step told so far, 0 before the first."""
+        """The largest step so far, 0 before the first."""
         lasts = [curve.steps[-1] for curve in (self.train_loss, self.validation_loss) if len(curve)]
         return int(max(lasts, default=0))
 
@@ -311,7 +311,7 @@ class RunCurves:
         self.resumed_at, self.objective = (), ""
 
     def add(self, events: Iterable[TrainingEvent]) -> None:
-        """Take in events, in batches between the starts of attempts."""
+        """Add events, in batches between the starts of attempts."""
         steps: list[Step] = []
         looks: list[Evaluated] = []
         for event in events:
@@ -403,7 +403,7 @@ UNKNOWN_SCALE = RunScale()
 
 
 class RunAxis:
-    """Places of a run's steps on an axis, worked out once for each change of the run.
+    """Positions of a run's steps on an axis, computed once for each change of the run.
 
     They are asked for curves of the run itself, which live as long as it does.
     """
@@ -458,7 +458,7 @@ class RunAxis:
 
 
 def _linear(steps: Numbers1D, a_step: float) -> tuple[Numbers1D, Numbers1D]:
-    """The same for every step; nothing where that is not known."""
+    """The same for every step; empty if unknown."""
     if not math.isfinite(a_step) or a_step <= 0:
         return np.empty(0), np.empty(0)
     return steps, steps * a_step
@@ -469,7 +469,7 @@ _PATIENCE_S = 30.0
 
 
 class InspectionsState:
-    """`history` is None where the run has none; `changed`: there is another."""
+    """`history` is None if the run has none; `changed`: there is another."""
 
     changed = Signal()
 
@@ -487,7 +487,7 @@ class InspectionsState:
         self._asked_at = self._answered_at = -math.inf
 
     def want(self, folder: str, *, is_live: bool) -> None:
-        """Show this run, and look for more of it from time to time; called some times a second."""
+        """Show this run, and check for more from time to time; called several times a second."""
         now = self._clock()
         if folder != self.folder:
             self.folder, self._number, self._answered_at = folder, 0, -math.inf
@@ -503,7 +503,7 @@ class InspectionsState:
             self._requests.post(ShowInspections(number=self._number, folder=folder, seen=self._version))
 
     def handle(self, reply: Reply) -> bool:
-        """Take the answer to what was asked last; True when it was that."""
+        """Handle the reply to the last request; True if it was that."""
         match reply:
             case InspectionsShown() if reply.number and reply.number == self._number:
                 if reply.history is not None or reply.version == 0:
@@ -522,7 +522,7 @@ class InspectionsState:
 
 
 def typical_updates(history: InspectionHistory) -> Numbers:
-    """The median size of the updates at each step, [n_steps]; NaN where no weight moved.
+    """The median size of the updates at each step, [n_steps]; NaN if no weight changed.
 
     Within a bin sizes are taken as spread evenly by their logarithms; weights that stood still are left out.
     """
@@ -538,11 +538,11 @@ def typical_updates(history: InspectionHistory) -> Numbers:
 
 
 def still_shares(history: InspectionHistory) -> Numbers:
-    """The share of the weights in training that a step did not change at all, [n_steps]."""
+    """The share of the weights in training that a step left unchanged, [n_steps]."""
     whole = history.update_counts.sum(axis=0) + history.n_still
     return np.asarray(history.n_still / np.maximum(whole, 1.0), dtype=np.float64)
 
 
 def nearest_step(history: InspectionHistory, step: float) -> int:
-    """The place among the steps that lies nearest to a step."""
+    """The index of the nearest of the steps."""
     return int(np.argmin(np.abs(history.steps - step)))

@@ -40,7 +40,7 @@ _MAX_NAME = 22
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownRun:
-    """One run to be drawn; `colour` is its place among the series' colours.
+    """One run to draw; `colour` is its index in the series' colours.
 
     `objective` is that of its recipe, where the curves themselves do not say it.
     """
@@ -56,7 +56,7 @@ class ShownRun:
 
     @property
     def version(self) -> tuple[str, int, int, bool]:
-        """Changes with everything that is seen of it."""
+        """Changes with everything visible of it."""
         return (self.folder, self.colour, self.curves.version, self.is_strong)
 
 
@@ -71,7 +71,7 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurveLine:
-    """One line at display size; `name` stands at its end, empty stands nowhere.
+    """One line at display size; `name` is shown at its end, unless empty.
 
     `kind` is what it shows of which `run`: train, validation, rate, norm or speed.
     """
@@ -90,7 +90,7 @@ class CurveLine:
 def lines_of(
     shown: tuple[ShownRun, ...], quantity: Quantity, drawing: Drawing, window: Window = WHOLE
 ) -> tuple[CurveLine, ...]:
-    """The lines of a quantity for the runs, in the order in which they are drawn."""
+    """The lines of a quantity for the runs, in drawing order."""
     if len(shown) == 1:
         return _alone(shown[0], quantity, drawing, window)
     names = names_at_lines(shown)
@@ -131,7 +131,7 @@ def curves_of(run: ShownRun, quantity: Quantity) -> tuple[tuple[str, CurveData, 
 
 
 def end_of(shown: tuple[ShownRun, ...], axis: Axis) -> float:
-    """The last place of any run on an axis, 0 when there is none."""
+    """The last position of any run on an axis, 0 if there is none."""
     ends = []
     for run in shown:
         for curve in (run.curves.train_loss, run.curves.validation_loss):
@@ -142,7 +142,7 @@ def end_of(shown: tuple[ShownRun, ...], axis: Axis) -> float:
 
 
 def value_at(run: ShownRun, curve: CurveData, axis: Axis, place: float) -> float | None:
-    """The value of a curve nearest to a place, None where it has none."""
+    """The value of a curve nearest to a position, None if it has none."""
     places = run.axis.places(curve, axis, run.scale)
     if places is None or not len(places):
         return None
@@ -150,7 +150,7 @@ def value_at(run: ShownRun, curve: CurveData, axis: Axis, place: float) -> float
 
 
 def nearest_place(shown: tuple[ShownRun, ...], place: float, axis: Axis) -> float | None:
-    """The step nearest to a place, for one run; the place itself among several, None for none."""
+    """The step nearest to a position, for one run; the position itself among several, None for none."""
     if len(shown) != 1:
         return place if shown else None
     run = shown[0]
@@ -159,7 +159,7 @@ def nearest_place(shown: tuple[ShownRun, ...], place: float, axis: Axis) -> floa
 
 
 def _nearest(places: Numbers1D, place: float) -> int:
-    """The index of the nearest of ascending places, the first of two as near, the last one for infinity."""
+    """The index of the nearest of ascending positions, the first in a tie, the last one for infinity."""
     after = min(int(places.searchsorted(place)), len(places) - 1)
     before = max(0, after - 1)
     return before if place - places[before] <= places[after] - place else after
@@ -230,7 +230,7 @@ def names_at_lines(shown: tuple[ShownRun, ...]) -> dict[ShownRun, str]:
 
 
 def short(name: str) -> str:
-    """A name as it stands at a line, its middle left out where it is long."""
+    """A name as shown at a line, its middle left out if it is long."""
     if len(name) <= _MAX_NAME:
         return name
     half = (_MAX_NAME - 1) // 2
@@ -247,7 +247,7 @@ def kept_sweep_path() -> Path:
 
 
 def kept_sweep() -> tuple[RunSummary, ...]:
-    """Its runs, the smallest first; none where the file is missing or cannot be read."""
+    """Its runs, the smallest first; none if the file is missing or unreadable."""
     try:
         runs = as_object(read_json(kept_sweep_path()), what="the kept sweep")["runs"]
         return SWEEPS.read(tuple[RunSummary, ...], runs)
@@ -272,7 +272,7 @@ UNITS: dict[Scale, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerLaw:
-    """L = a · x^(−b), from `n` points; `r2` is the share of the variance of log L that it explains."""
+    """L = a · x^(−b), fitted to `n` points; `r2` is the share of the variance of log L that it explains."""
 
     a: float
     b: float
@@ -280,7 +280,7 @@ class PowerLaw:
     r2: float
 
     def at(self, xs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The loss it gives at some sizes."""
+        """The predicted loss at some sizes."""
         losses: NDArray[np.float64] = self.a * xs**-self.b
         return losses
 
@@ -292,7 +292,7 @@ class PowerLaw:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether there are points enough and they lie near the line; else it is no more than a hint."""
+        """Whether there are enough points near the line; else it is only a hint."""
         return self.n >= _TRUSTED_POINTS and self.r2 >= _TRUSTED_R2
 
 
@@ -311,14 +311,14 @@ _PUBLISHED: dict[Scale, tuple[float, float]] = {
 
 
 def published_law(scale: Scale) -> PowerLaw:
-    """The law that Kaplan et al. 2020 published for one scale, as L = a · x^(−b)."""
+    """The law published by Kaplan et al. 2020 for one scale, as L = a · x^(−b)."""
     critical, exponent = _PUBLISHED[scale]
     return PowerLaw(a=critical**exponent, b=exponent, n=0, r2=1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingPoints:
-    """The converged runs on one scale: `xs` ascending, `losses`, and the law when there is one.
+    """The converged runs on one scale: `xs` ascending, `losses`, and the law if there is one.
 
     `note` says why there is no law, or which runs do not count.
     """
@@ -355,7 +355,7 @@ def fit_power_law(xs: Sequence[float], losses: Sequence[float]) -> PowerLaw | No
 
 
 def _are_equal(losses: Sequence[float]) -> bool:
-    """Whether losses differ by no more than rounding."""
+    """Whether losses differ only by rounding."""
     return max(losses) <= min(losses) * (1 + 1e-9)
 
 

@@ -1,4 +1,4 @@
-"""Several runs side by side: which are listed, which are shown, in what they differ, and their curves."""
+"""Several runs side by side: those listed, those shown, their differences, and their curves."""
 
 import dataclasses
 import math
@@ -51,7 +51,7 @@ class _Asked:
 
 
 class Follower:
-    """Follows folders for several listeners; what a folder says reaches its listener in order."""
+    """Follows folders for several listeners; a folder's news reach its listener in order."""
 
     def __init__(self, requests: Requests, clock: Callable[[], float]) -> None:
         self._requests, self._clock = requests, clock
@@ -59,12 +59,14 @@ class Follower:
         self._asked = _Asked()
 
     def follow(self, owner: str, folder: str, sink: Sink) -> None:
-        """Tell `sink` what happens in `folder`, from its beginning on; does nothing if it is told already."""
+        """Report to `sink` the events in `folder`, from its beginning on; no effect if it is followed
+        already.
+        """
         if (owner, folder) not in self._places:
             self._places[owner, folder] = _Place(folder=folder, sink=sink, due_at=self._clock())
 
     def unfollow(self, owner: str, folder: str) -> None:
-        """Ask no more."""
+        """Stop following."""
         self._places.pop((owner, folder), None)
 
     def folders(self, owner: str) -> tuple[str, ...]:
@@ -72,7 +74,7 @@ class Follower:
         return tuple(folder for name, folder in self._places if name == owner)
 
     def tick(self) -> None:
-        """Ask the folder that has waited longest, when one is due and no answer is under way."""
+        """Ask the folder that has waited longest, if one is due and no answer is pending."""
         now = self._clock()
         if now - self._asked.at < _PATIENCE_S:
             return
@@ -84,7 +86,7 @@ class Follower:
         self._asked = _Asked(number=number, key=key, at=now)
 
     def handle(self, reply: Reply) -> bool:
-        """Take the answer to what was asked last; True when it was that."""
+        """Handle the reply to the last request; True if it was that."""
         number = self._asked.number
         place = self._places.get(self._asked.key)
         match reply:
@@ -125,7 +127,7 @@ COLUMN_TIPS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
-    """One row: `colour` is its place among the series' colours, `settings` its whole recipe."""
+    """One row: `colour` is its index in the series' colours, `settings` its whole recipe."""
 
     summary: RunSummary
     colour: int
@@ -175,7 +177,7 @@ class RunRow:
         return numbers.get(column)
 
     def plain_cell(self, column: str) -> str:
-        """The same for a table that a machine reads: numbers whole, nothing where nothing is known."""
+        """The same for a machine-readable table: whole numbers, empty if unknown."""
         value = self._number(column)
         if value is not None:
             if not math.isfinite(value):
@@ -185,7 +187,7 @@ class RunRow:
         return "" if text == "–" else text
 
     def sort_key(self, column: str) -> tuple[bool, float, str]:
-        """Numbers by size, words by letters, what is unknown last."""
+        """Numbers by size, words alphabetically, unknown values last."""
         value, name = self._number(column), self.summary.name
         if value is not None:
             return (not math.isfinite(value), value if math.isfinite(value) else 0.0, name)
@@ -197,7 +199,7 @@ class RunRow:
 
 
 def sorted_rows(rows: Sequence[RunRow], column: str, *, is_descending: bool) -> tuple[RunRow, ...]:
-    """The rows by a column; what is unknown stays last either way."""
+    """The rows by a column; unknown values stay last either way."""
     known = [row for row in rows if not row.sort_key(column)[0]]
     unknown = [row for row in rows if row.sort_key(column)[0]]
     known.sort(key=lambda row: row.sort_key(column), reverse=is_descending)
@@ -237,7 +239,7 @@ class OwnRun:
 
 
 class RunTable:
-    """The list as a person sees it: the runs with some words, in an order of their choice, and its cells."""
+    """The list as displayed: the runs that match some words, in a chosen order, and its cells."""
 
     def __init__(self, listed: Callable[[], list[RunRow]], tell: Callable[[], None]) -> None:
         self._listed, self._tell = listed, tell
@@ -246,7 +248,7 @@ class RunTable:
 
     @property
     def rows(self) -> tuple[RunRow, ...]:
-        """The runs that the filter leaves, in order."""
+        """The runs that pass the filter, in order."""
         rows = [row for row in self._listed() if is_match(self.words, row.summary.name, row.settings)]
         return sorted_rows(rows, self.sorted_by, is_descending=self.is_descending)
 
@@ -257,19 +259,19 @@ class RunTable:
         return (*FIXED_COLUMNS, *differing_keys(recipes))
 
     def filter(self, words: str) -> None:
-        """List only runs whose name or recipe holds these words."""
+        """List only runs whose name or recipe contains these words."""
         if words != self.words:
             self.words = words
             self._tell()
 
     def sort_by(self, column: str) -> None:
-        """Sort by a column; by the same again turns the order round."""
+        """Sort by a column; by the same again to reverse."""
         self.is_descending = column == self.sorted_by and not self.is_descending
         self.sorted_by = column
         self._tell()
 
     def cells(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-        """The header and the cells of the list as it is shown, with units and folders at the end."""
+        """The header and the cells of the list as displayed, with units and folders at the end."""
         columns = self.columns
         rows = tuple(
             (*(row.plain_cell(column) for column in columns), loss_unit([row.summary.objective]), row.folder)
@@ -283,7 +285,7 @@ class RunTable:
 
 
 class DrawnRuns:
-    """The curves of the runs with their axes and colours; those that are drawn grow as their files do."""
+    """The curves of the runs with their axes and colours; those drawn grow with their files."""
 
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
@@ -293,7 +295,7 @@ class DrawnRuns:
         self.own = OwnRun()
 
     def colour_of(self, folder: str) -> int:
-        """The place of a run among the series' colours; it keeps it until it is forgotten."""
+        """The index of a run in the series' colours, kept until the run is removed."""
         if folder not in self._colours:
             used = set(self._colours.values())
             self._colours[folder] = next(k for k in range(len(used) + 1) if k not in used)
@@ -314,14 +316,14 @@ class DrawnRuns:
             self._follower.follow(_OWNER, folder, self._on_news)
 
     def forget(self, folder: str) -> None:
-        """A run is listed no more."""
+        """Drop a run that is no longer listed."""
         self._colours.pop(folder, None)
         self._curves.pop(folder, None)
         self._axes.pop(folder, None)
         self._follower.unfollow(_OWNER, folder)
 
     def set_own(self, own: OwnRun, *, is_listed: bool) -> None:
-        """Another run of the page; the one before keeps its colour where it `is_listed`."""
+        """Set another run of the page; the previous one keeps its colour if it `is_listed`."""
         if own.folder != self.own.folder and not is_listed:
             self._colours.pop(self.own.folder, None)
         self.own = own
@@ -345,7 +347,7 @@ class DrawnRuns:
         )
 
     def own_alone(self, *, is_strong: bool) -> ShownRun:
-        """The page's own run, where its folder is not listed."""
+        """The page's own run, if its folder is not listed."""
         return ShownRun(
             folder=self.own.folder,
             name=Path(self.own.folder).name or "this run",
@@ -372,7 +374,7 @@ class DrawnRuns:
 
 
 class ListedFolders:
-    """The folders that were added to the list, and the runs that were taken off it."""
+    """The folders added to the list, and the runs removed from it."""
 
     def __init__(self) -> None:
         self.added: tuple[str, ...] = ()
@@ -380,36 +382,36 @@ class ListedFolders:
         self._void: set[str] = set()
 
     def add(self, folder: str) -> None:
-        """One more; those that were found to hold no run are forgotten for it."""
+        """Add one more; earlier folders found to hold no run are dropped for it."""
         self.removed = {run for run in self.removed if run != folder and str(Path(run).parent) != folder}
         others = (listed for listed in self.added if listed not in self._void)
         self.added = tuple(dict.fromkeys((*others, folder)))
 
     def remove(self, run: str) -> None:
-        """Take a run off the list."""
+        """Remove a run from the list."""
         self.removed.add(run)
         self.added = tuple(listed for listed in self.added if listed != run)
 
     def clear(self) -> None:
-        """Nothing was added."""
+        """Reset to an empty list."""
         self.added, self.removed = (), set()
 
     def has(self, run: str) -> bool:
-        """Whether a run was added, or is in a folder that was."""
+        """Whether a run was added, or is in an added folder."""
         return any(Path(run).is_relative_to(folder) for folder in self.added)
 
     def holding(self, runs: Iterable[str]) -> tuple[str, ...]:
-        """The folders below which one of these runs is, or one that was taken off."""
+        """The folders above one of these runs, or above a removed one."""
         known = [Path(run) for run in (*runs, *self.removed)]
         return tuple(folder for folder in self.added if any(run.is_relative_to(folder) for run in known))
 
     def look_into(self, runs: Iterable[str]) -> None:
-        """These runs were found: a folder that holds none goes when another is added."""
+        """Note the runs found: a folder without any goes when another is added."""
         self._void = set(self.added) - set(self.holding(runs))
 
 
 class RunsState:
-    """`changed`: the list has; curves grow by themselves, look at their versions.
+    """`changed`: the list has; curves grow by themselves, check their versions.
 
     `table` is the list as it is read, `drawn` the curves.
     The run of the page (`set_own`) is always among the shown. `chosen` is the run that is drawn strongest.
@@ -454,12 +456,14 @@ class RunsState:
 
     @property
     def summaries(self) -> tuple[RunSummary, ...]:
-        """The listed runs that are shown, by name: what is drawn and exported."""
+        """The listed runs that are shown, by name: those drawn and exported."""
         return self._by_name(self._shown)
 
     @property
     def fitted(self) -> tuple[RunSummary, ...]:
-        """The runs of the scaling plot, by name: those shown, and those that only their number keeps away."""
+        """The runs of the scaling plot, by name: those shown, and those hidden only because of their
+        number.
+        """
         return self._by_name(self._shown | self._waiting)
 
     def _by_name(self, folders: set[str]) -> tuple[RunSummary, ...]:
@@ -467,19 +471,19 @@ class RunsState:
         return tuple(row.summary for row in sorted_rows(rows, "run", is_descending=False))
 
     def add(self, folder: str) -> None:
-        """List a run, or every run of a folder; one that was told to hold none is forgotten for it."""
+        """List a run, or every run of a folder; a folder once reported empty is dropped for it."""
         self._listed.add(folder)
         self._ask()
 
     def restore(self, listed: Sequence[str], removed: Sequence[str], unticked: Sequence[str]) -> None:
-        """List what `remembered` gave at an earlier time; it is read with the next tick."""
+        """Restore an earlier list from `remembered`; it is read with the next tick."""
         self._listed.added, self._listed.removed = tuple(listed), set(removed)
         self._unticked = set(unticked)
         self._has_unread = bool(listed)
 
     @property
     def remembered(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-        """Folders that were added and still hold runs, runs taken off the list, and runs not drawn."""
+        """Added folders that still hold runs, removed runs, and hidden runs."""
         removed = tuple(sorted(self._listed.removed))
         if self._has_unread:
             return self._listed.added, removed, tuple(sorted(self._unticked))
@@ -488,7 +492,7 @@ class RunsState:
         return listed, removed if listed else (), tuple(sorted(unticked))
 
     def remove(self, folder: str) -> None:
-        """Take a run off the list; nothing is deleted. The page's own run stays."""
+        """Remove a run from the list; nothing is deleted. The page's own run stays."""
         if folder == self.drawn.own.folder:
             return
         self._listed.remove(folder)
@@ -496,7 +500,7 @@ class RunsState:
         self._changed()
 
     def clear(self) -> None:
-        """List nothing but the page's own run."""
+        """List only the page's own run."""
         for folder in [folder for folder in self._summaries if folder != self.drawn.own.folder]:
             self._forget(folder)
         self._listed.clear()
@@ -515,27 +519,27 @@ class RunsState:
         self._changed()
 
     def show_all(self, is_shown: bool) -> None:
-        """Draw every run that the filter leaves, or none of them."""
+        """Draw every run that passes the filter, or none of them."""
         for row in self.table.rows:
             self._waiting.discard(row.folder)
             (self._shown.add if is_shown else self._shown.discard)(row.folder)
         self._changed()
 
     def choose(self, folder: str) -> None:
-        """Draw a run strongest."""
+        """Emphasise a run."""
         if folder != self.chosen and folder in self._summaries:
             self.chosen = folder
             self._changed()
 
     def recipe_of(self, folder: str) -> str:
-        """The recipe of a run, empty when it is not known."""
+        """The recipe of a run, empty if unknown."""
         summary = self._summaries.get(folder)
         return summary.recipe if summary is not None else ""
 
     # --- curves -----------------------------------------------------------------------------------
 
     def set_own(self, folder: str, curves: RunCurves, *, is_live: bool) -> None:
-        """Say which run the page shows, with its curves; cheap enough for a timer."""
+        """Set the run that the page shows, with its curves; cheap enough for a timer."""
         before = self.drawn.own
         if (folder, is_live) == (before.folder, before.is_live) and curves is before.curves:
             return
@@ -555,7 +559,7 @@ class RunsState:
 
     @property
     def shown(self) -> tuple[ShownRun, ...]:
-        """The runs to draw, the page's own or the chosen one last, so that it lies on top."""
+        """The runs to draw, the page's own or the chosen one last, so that it is on top."""
         own = self.drawn.own
         strongest = self.chosen or own.folder
         rows = [row for row in self._all_rows() if row.is_shown]
@@ -567,7 +571,7 @@ class RunsState:
     # --- the worker -------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Read the list, and inside the chosen run, again while they grow; called some times a second."""
+        """Read the list, and the chosen run, again while they grow; called several times a second."""
         own = self.drawn.own
         chosen = self.chosen or own.folder
         growing = {run.folder for run in self._summaries.values() if run.end == "running"}
@@ -579,7 +583,7 @@ class RunsState:
             self._ask()
 
     def handle(self, reply: Reply) -> bool:
-        """Take a reply; True when it was for the list."""
+        """Handle a reply; True if it was for the list."""
         if self.inspections.handle(reply):
             return True
         match reply:
@@ -646,5 +650,5 @@ class RunsState:
 
 
 def _is_kept_of_name(run: str, other: str) -> bool:
-    """Whether a run comes with the program and has the name of another."""
+    """Whether a bundled run has the name of another."""
     return Path(run).is_relative_to(resources_folder()) and Path(run).name == Path(other).name

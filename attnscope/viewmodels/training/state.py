@@ -1,4 +1,4 @@
-"""The state of the training page: the recipe, the run in progress, its curves and what it is watching."""
+"""The state of the training page: the recipe, the run in progress, its curves and its watched sentence."""
 
 import dataclasses
 import os
@@ -54,7 +54,7 @@ from attnscope.viewmodels.training.watch import WatchState
 
 
 class RunPlace:
-    """One folder at a time; empty before the first, which is then made up."""
+    """One folder at a time; empty before the first, which is then generated."""
 
     def __init__(self, recipe: RecipeDraft, changed: Callable[[], None]) -> None:
         self._recipe, self._changed = recipe, changed
@@ -64,28 +64,28 @@ class RunPlace:
 
     @property
     def wish(self) -> Wish:
-        """The run that Start would ask for."""
+        """The run that Start would request."""
         recipe = self._recipe
         return Wish(recipe=recipe.text, out=self.folder, device=self.device, base_folder=recipe.folder)
 
     @property
     def fresh(self) -> str:
-        """A run folder that does not exist yet, named after the recipe."""
+        """A new run folder, named after the recipe."""
         return str(fresh_folder(paths.runs_folder(), self._recipe.name))
 
     @property
     def holds_run(self) -> bool:
-        """Whether a run in it would go on with one."""
+        """Whether a run in it would continue an earlier one."""
         return bool(self.folder) and os.path.isfile(os.path.join(self.folder, "recipe.toml"))
 
     @property
     def problem(self) -> str:
-        """Why no run can be written there; empty where one can, or where the engine is to say."""
+        """Why no run can be written there; empty if one can, or if the engine is to decide."""
         is_open = not self.folder or os.path.isdir(self.folder)
         return "" if is_open else place_problem(self.folder, "run")
 
     def choose(self, folder: str) -> None:
-        """Put the next run where a person wants it."""
+        """Set the user's folder for the next run."""
         self.stand_at(folder.strip())
         self._changed()
 
@@ -94,12 +94,12 @@ class RunPlace:
         self.folder, self._is_chosen = folder, bool(folder)
 
     def take_fresh(self) -> None:
-        """Put the next run into a folder of its own."""
+        """Use a new folder for the next run."""
         self.folder, self._is_chosen = self.fresh, False
         self._changed()
 
     def offer(self, shown: str) -> None:
-        """A folder of its own for another recipe, unless a person chose one that is not the `shown` run's."""
+        """A new folder for another recipe, unless the user chose one that is not the `shown` run's."""
         if not self._is_chosen or self.folder == shown:
             self.take_fresh()
 
@@ -107,7 +107,7 @@ class RunPlace:
         self.device = device
 
     def settle(self) -> str:
-        """The folder that a run begins in."""
+        """The folder in which a run begins."""
         self.folder = self.folder or self.fresh
         return self.folder
 
@@ -116,7 +116,7 @@ class RunPlace:
 
 
 class ReadRuns:
-    """Shows runs on the page of a TrainingState; a kept run that is shown is called a film."""
+    """Shows runs on the page of a TrainingState; a bundled run on display is called a film."""
 
     _number: int = 0
     _history_number: int = 0
@@ -128,12 +128,12 @@ class ReadRuns:
         self._page, self._requests = page, requests
 
     def open(self, folder: str) -> None:
-        """Read a run folder and follow it where another process writes it; not while a run is in progress."""
+        """Read a run folder, and follow it if another process writes it; not while a run is in progress."""
         if not self._page.run.is_active:
             self._number = self._requests.send(OpenRun(folder=folder))
 
     def show_film(self, folder: str) -> None:
-        """Show how a kept run went while no other run is shown; recipe and folder of the next run stay."""
+        """Show a bundled run while no other run is shown; recipe and folder of the next run stay."""
         if not self._takes_film:
             return
         if folder != self._film:
@@ -142,11 +142,11 @@ class ReadRuns:
             self._page.run.show(self._film_words())  # the recipe is another one now
 
     def read_history(self, folder: str) -> None:
-        """Read how the run went that goes on here."""
+        """Read the history of the run that continues here."""
         self._history_number = self._requests.send(OpenRun(folder=folder))
 
     def handle(self, reply: Reply) -> bool:
-        """Take a reply; False when it was for another."""
+        """Handle a reply; False if it was for another."""
         match reply:
             case RunOpened() if reply.number == self._history_number:
                 self._add(reply, is_whole=True)
@@ -166,7 +166,7 @@ class ReadRuns:
 
     @property
     def _takes_film(self) -> bool:
-        """Whether nothing is shown yet, or another kept run."""
+        """Whether nothing is shown yet, or another bundled run."""
         run = self._page.run
         if run.folder:
             return run.folder == self._shown_film and not run.is_active
@@ -229,7 +229,7 @@ class TrainingChanges(SignalGroup):
 
 
 class TrainingState:
-    """The next run (`recipe`, `place`), and the `run` that is shown: trained here, or only read (`reading`).
+    """The next run (`recipe`, `place`), and the `run` shown: trained here, or only read (`reading`).
 
     `watch`, `planning` and `runs` are states of their own.
     """
@@ -257,12 +257,14 @@ class TrainingState:
     # --- where it runs ----------------------------------------------------------------------------
 
     def open_recipe(self, path: str) -> None:
-        """Take a recipe file and, unless the person chose one, a run folder of its name. Raises LoadError."""
+        """Open a recipe file and, unless the user chose one, set a run folder of its name. Raises
+        LoadError.
+        """
         self.recipe.open(path)
         self.place.offer(self.run.folder)
 
     def take_recipe(self, text: str, name: str) -> None:
-        """Take the recipe of another run; a run of it goes into a folder of its own."""
+        """Take the recipe of another run; its new run goes into a folder of its own."""
         self.recipe.take(text, name)
         self.place.offer(self.run.folder)
 
@@ -274,12 +276,12 @@ class TrainingState:
 
     @property
     def can_start(self) -> bool:
-        """Whether Start would do something."""
+        """Whether Start would have an effect."""
         return self._is_free and not self.is_complete
 
     @property
     def can_lengthen(self) -> bool:
-        """Whether the run that is shown is complete, and could be given more steps."""
+        """Whether the run shown is complete, and could be given more steps."""
         return self._is_free and self.is_complete
 
     @property
@@ -290,26 +292,26 @@ class TrainingState:
 
     @property
     def is_followed(self) -> bool:
-        """Whether another process writes the run that is shown, into the folder that Start would use."""
+        """Whether another process writes the run shown, into the folder that Start would use."""
         return self.run.writer is not None and self.is_here
 
     @property
     def is_here(self) -> bool:
-        """Whether the run folder is that of the run that is shown."""
+        """Whether the run folder is that of the run shown."""
         return bool(self.place.folder) and self.place.folder == self.run.folder
 
     @property
     def is_complete(self) -> bool:
-        """Whether the run folder holds the run that is shown, and that run has made all of its steps."""
+        """Whether the run folder holds the run shown, and that run is complete."""
         return self.run.is_complete and not self.run.is_active and self.is_here
 
     def start(self) -> None:
-        """Start (or go on with) the run in its folder; does nothing while one is in progress."""
+        """Start (or continue) the run in its folder; no effect while one is in progress."""
         if self.can_start:
             self._start()
 
     def lengthen(self, n_more: int) -> None:
-        """Go on with the complete run for more steps; its recipe says so from then on."""
+        """Continue the complete run for more steps; its recipe is changed accordingly."""
         if self.can_lengthen:
             self.recipe.set_n_steps(self.run.step + n_more)
             self._start(may_lengthen=True)
@@ -332,13 +334,13 @@ class TrainingState:
         self.changed.recipe.emit()
 
     def pause(self) -> None:
-        """Hold the run after its present step."""
+        """Pause the run after its current step."""
         if self.run.status.can_pause:
             self.run.show(PAUSING)
             self._control("pause")
 
     def resume(self) -> None:
-        """Go on with the paused run."""
+        """Resume the paused run."""
         if self.run.status.can_resume:
             self.run.pace.restart()
             self.run.show_running()
@@ -351,7 +353,7 @@ class TrainingState:
             self._control("stop")
 
     def tick(self) -> None:
-        """Called some times a second while the page is shown."""
+        """Called several times a second while the page is visible."""
         self.watch.tick()
         self.follower.tick()
         run = self.run

@@ -1,4 +1,4 @@
-"""The run that the Train page shows: how it stands, in words; where it is, how far and how fast, its curves.
+"""The run on the Train page: its status in words; its folder, progress and speed, its curves.
 
 It may be trained here, be written by another process, or have ended long ago.
 """
@@ -34,7 +34,7 @@ _GOES_ON: dict[Purpose, tuple[tuple[str, ...], str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderFound:
-    """A folder named by a person, and a sentence on what saving there does."""
+    """A folder named by the user, and a sentence on the effect of saving there."""
 
     path: str
     words: str
@@ -60,7 +60,7 @@ def find_folder(place: str, name: str, purpose: Purpose) -> FolderFound:
 
 
 def _wrong_in(name: str, place: str) -> str:
-    """Why no folder can be named so anywhere; empty where one can."""
+    """Why no folder of that name is possible anywhere; empty if one is."""
     if not name:
         return "Give the folder a name."
     if name in (".", "..") or "/" in name or "\\" in name:
@@ -70,7 +70,7 @@ def _wrong_in(name: str, place: str) -> str:
 
 
 def existing_folder(typed: str) -> Path:
-    """The folder that was typed, or the nearest above it that is there; else the home folder."""
+    """The folder typed, or its nearest existing parent; else the home folder."""
     try:
         path = Path(typed.strip() or ".").expanduser().absolute()
         return next((folder for folder in (path, *path.parents) if folder.is_dir()), Path.home())
@@ -79,7 +79,7 @@ def existing_folder(typed: str) -> Path:
 
 
 def place_problem(folder: str, purpose: Purpose) -> str:
-    """Why nothing can be written into a folder that is typed as one text; empty where it can."""
+    """Why nothing can be written into a typed folder; empty if it can."""
     path = Path(folder.strip())
     found = find_folder(str(path.parent), path.name, purpose)
     return "" if found.is_possible else found.words
@@ -107,7 +107,7 @@ def _look(path: Path, purpose: Purpose) -> FolderFound:
 
 
 def _refuse_closed(path: Path) -> None:
-    """Raise SaveError where no folder can be made: the nearest that exists is a file, or closed."""
+    """Raise SaveError if no folder can be created: the nearest existing one is a file, or closed."""
     long = next((part for part in path.parts if len(os.fsencode(part)) > _MAX_NAME_BYTES), "")
     if long:
         raise SaveError(
@@ -142,17 +142,17 @@ class TrainingStatus:
 
     @property
     def can_pause(self) -> bool:
-        """Whether Pause would do something."""
+        """Whether Pause would have an effect."""
         return self.phase == "running"
 
     @property
     def can_resume(self) -> bool:
-        """Whether Resume would do something."""
+        """Whether Resume would have an effect."""
         return self.phase == "paused"
 
     @property
     def can_stop(self) -> bool:
-        """Whether Stop would do something."""
+        """Whether Stop would have an effect."""
         return self.phase in ("running", "pausing", "paused")
 
 
@@ -171,17 +171,17 @@ STOPPING = TrainingStatus(
 
 
 def starting_status(what: str) -> TrainingStatus:
-    """A run that is being made ready; `what` is being done for it."""
+    """A run in preparation; `what` is the current step."""
     return TrainingStatus(phase="starting", title="Starting…", detail=what)
 
 
 def lost_status(message: str) -> TrainingStatus:
-    """A run that could not be paused or stopped, because it is not there any more."""
+    """A run that could not be paused or stopped, because it is gone."""
     return TrainingStatus(phase="failed", title="The run is no longer in progress", detail=message)
 
 
 def several_status(what: str) -> TrainingStatus:
-    """While runs train in processes of their own and none is shown here."""
+    """Status while runs train in processes of their own and none is shown here."""
     where = "They are listed under Runs at the right, where Stop saves them."
     return TrainingStatus(
         phase="idle", title="Several runs in training", detail=f"{what}. {where}" if what else where
@@ -253,7 +253,7 @@ def opened_status(
 
 
 def film_status(name: str, step: int, recipe: str) -> TrainingStatus:
-    """A run that was kept is shown, of another recipe if none is of this one: something to see at once."""
+    """A bundled run is shown, of another recipe if there is none of this one: something to see at once."""
     of_another = f"There is none of {recipe}. " if recipe and recipe != name else ""
     return TrainingStatus(
         phase="idle",
@@ -264,25 +264,25 @@ def film_status(name: str, step: int, recipe: str) -> TrainingStatus:
 
 
 def unopened_status(message: str) -> TrainingStatus:
-    """A run could not be opened; the one that is shown stands as it did."""
+    """A run could not be opened; the one shown is unchanged."""
     title = "The run could not be opened"
     return TrainingStatus(phase="failed", title=title, detail=message)
 
 
 def failed_status(message: str, step: int, tried: Wish | None) -> TrainingStatus:
-    """A run that broke off after `step`, or where one was `tried`, that could not be started."""
+    """A run that broke off after `step`, or one that was `tried` and could not be started."""
     title = f"The run was interrupted at step {step:,}" if tried is None else "The run did not start"
     return TrainingStatus(phase="failed", title=title, detail=message, tried=tried)
 
 
 def running_status(step: int, n_steps: int, note: str) -> TrainingStatus:
-    """A run that makes its steps."""
+    """A run that is training."""
     of = f" of {n_steps:,}" if n_steps else ""
     return TrainingStatus(phase="running", title=f"Step {step:,}{of}", detail=note)
 
 
 def paused_status(step: int) -> TrainingStatus:
-    """A run that waits."""
+    """A paused run."""
     return TrainingStatus(
         phase="paused",
         title=f"Paused at step {step:,}",
@@ -315,11 +315,11 @@ class StepPace:
         self._seen: deque[tuple[float, int]] = deque()
 
     def restart(self) -> None:
-        """Forget the past: the run was held, or begins."""
+        """Reset: the run was paused, or begins."""
         self._seen.clear()
 
     def note(self, step: int) -> None:
-        """The run has reached `step`."""
+        """Note that the run has reached `step`."""
         now = self._clock()
         self._seen.append((now, step))
         while len(self._seen) > 2 and now - self._seen[0][0] > _WINDOW_S:
@@ -327,7 +327,7 @@ class StepPace:
 
     @property
     def steps_per_s(self) -> float | None:
-        """The present speed, None until it can be told."""
+        """The current speed, None until known."""
         if len(self._seen) < 2:
             return None
         (first_s, first), (last_s, last) = self._seen[0], self._seen[-1]
@@ -340,7 +340,7 @@ class StepPace:
 
 
 class PageRun:
-    """Filled by who trains the run or reads it; without a `folder` there is none.
+    """Filled by whatever trains or reads the run; without a `folder` there is none.
 
     `writer` is the other process that writes it. `save_failure` is the checkpoint that could not be saved,
     until one is saved again. `status_changed` is emitted with each other status.
@@ -397,13 +397,13 @@ class PageRun:
         self.show(running_status(self.step, self.n_steps, self.note))
 
     def note_save(self, failure: SaveFailed | None) -> None:
-        """A checkpoint was saved, or could not be."""
+        """Note that a checkpoint was saved, or could not be."""
         self.save_failure = failure
         if failure is not None:
             self._status_changed.emit()
 
     def clear(self) -> None:
-        """Another run is shown; who shows it says its folder."""
+        """Reset for another run, whose folder is set afterwards."""
         self.writer = None
         self.curves.clear()
         self.step, self.n_steps, self.note, self.n_bad_lines = 0, 0, "", 0

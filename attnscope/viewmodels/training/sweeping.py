@@ -54,7 +54,9 @@ class SweepWish:
 
     @property
     def seed_list(self) -> str:
-        """The seeds by comma; a number alone means as many, from 0. Raises RecipeError for 0 or too many."""
+        """The seeds by comma; a single number means that many, from 0. Raises RecipeError for 0 or too
+        many.
+        """
         text = self.seeds.strip()
         if not text.isdecimal():
             return text
@@ -69,7 +71,7 @@ class SweepWish:
 
     @property
     def runs(self) -> tuple[SweepRun, ...]:
-        """The runs it makes; raises RecipeError for values that are no list, and for too many runs."""
+        """The runs it makes; raises RecipeError for invalid lists of values, and for too many runs."""
         axes = parse_axes(self.values, self.seed_list)
         if not axes:
             raise RecipeError(
@@ -81,11 +83,11 @@ class SweepWish:
 
     @property
     def place_problem(self) -> str:
-        """Why no runs can be written into its folder; empty where they can."""
+        """Why no runs can be written into its folder; empty if they can."""
         return place_problem(self.out, "runs") if self.out.strip() else ""
 
     def words(self, recipe: Path, device: str) -> list[str]:
-        """The command of it."""
+        """Its command line."""
         words = [*paths.own_command(), "train", str(recipe), "--out", self.out, "--json", "--device", device]
         words.append("--stop-at-eof")
         for value in self.values:
@@ -98,12 +100,12 @@ class SweepWish:
 
 
 def keep_wish(wish: SweepWish) -> None:
-    """Write down in the folder of its runs what is asked for; raises SaveError."""
+    """Store the request in the folder of its runs; raises SaveError."""
     replace_file(Path(wish.out) / _WISH_FILE, json.dumps(asdict(wish)).encode("utf-8"))
 
 
 def forget_wish(folder: str) -> None:
-    """The runs have ended: nothing of the wish is left to do."""
+    """Delete the request: its runs have ended."""
     try:
         (Path(folder) / _WISH_FILE).unlink(missing_ok=True)
     except OSError:
@@ -111,7 +113,9 @@ def forget_wish(folder: str) -> None:
 
 
 def unfinished_wish(where: Path, name: str, recipe: str) -> SweepWish | None:
-    """The newest wish for runs of this very recipe, in folders of `where` named so, that has not ended."""
+    """The newest unfinished request for runs of exactly this recipe, in folders of `where` with such
+    names.
+    """
     try:
         files = [file for file in where.glob(f"*/{_WISH_FILE}") if file.parent.name.startswith(name)]
         files.sort(key=lambda file: file.stat().st_mtime, reverse=True)
@@ -127,7 +131,7 @@ def unfinished_wish(where: Path, name: str, recipe: str) -> SweepWish | None:
 
 
 def newest_unfinished(folders: Iterable[Path]) -> tuple[str, float]:
-    """The folder of runs that was left last, among these and below them, and when; empty and 0 for none."""
+    """The last unfinished folder of runs, among these and below them, and its time; empty and 0 for none."""
     newest = ("", 0.0)
     for folder in folders:
         for pattern in (_WISH_FILE, f"*/{_WISH_FILE}"):
@@ -173,7 +177,7 @@ _NO_CONSOLE = getattr(subprocess, "CREATE_NO_WINDOW", 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestRun:
-    """The run with the lowest held-out loss; `words` tell it in a line; both are empty for none."""
+    """The run with the lowest held-out loss; `words` describe it in a line; both are empty for none."""
 
     folder: str = ""
     words: str = ""
@@ -183,7 +187,7 @@ NO_RUN = BestRun()
 
 
 class SweepState:
-    """`problem` says why it did not begin, or what went wrong in it."""
+    """`problem` says why it did not begin, or what went wrong."""
 
     changed = Signal()
 
@@ -219,7 +223,7 @@ class SweepState:
 
     @property
     def suggested(self) -> SweepWish:
-        """Three seeds in a new folder, or what was stopped, also by an earlier window, to go on with it."""
+        """Three seeds in a new folder, or a stopped request, even of an earlier window, to continue."""
         if self.phase == "stopped":
             return self._wish
         where, name = paths.runs_folder(), f"{self.training.recipe.name}-several"
@@ -245,7 +249,7 @@ class SweepState:
         return f"{words} {begun}." if n_begun and wish.out else words
 
     def start(self, wish: SweepWish) -> None:
-        """Check and train the runs, one after another; raises UserError for what cannot be begun."""
+        """Check and train the runs, one after another; raises UserError if they cannot begin."""
         if self.is_active:
             raise UserError("Several runs are already being trained.", action="Stop them, or wait.")
         runs = wish.runs
@@ -270,20 +274,22 @@ class SweepState:
 
     @property
     def left(self) -> tuple[str, float]:
-        """The folder of runs that the program was closed over, and when; empty and 0 for none."""
+        """The folder of runs that was active when the program was closed, and the time; empty and 0 for
+        none.
+        """
         if self.is_active:
             return "", 0.0
         return newest_unfinished([paths.runs_folder(), *map(Path, self.training.runs.remembered[0])])
 
     def take_up(self, folder: str) -> None:
-        """Have what was left in a folder suggested, with its recipe. Raises LoadError."""
+        """Suggest an unfinished folder, with its recipe. Raises LoadError."""
         wish, recipe = read_unfinished(Path(folder))
         self.training.take_recipe(recipe, Path(folder).name)
         self._wish, self.out = wish, folder
         self._show("stopped", "")
 
     def stop(self) -> None:
-        """Save what is in training and stop; the same wish goes on from there."""
+        """Save runs in training and stop; the same request continues from there."""
         if self._child is not None and self.phase != "stopping":
             _close_input(self._child)
             is_training = self.phase == "running"
@@ -294,7 +300,7 @@ class SweepState:
         self.training.reading.open(self.best.folder)
 
     def tick(self) -> None:
-        """Look what the runs have come to; called about once a second while it is active."""
+        """Check the progress of the runs; called about once a second while active."""
         child = self._child
         if child is None:
             return
@@ -318,7 +324,7 @@ class SweepState:
             self.changed.emit()
 
     def _list_runs(self, *, is_over: bool) -> None:
-        """Have the runs listed that there are, as each comes."""
+        """List the existing runs, as each appears."""
         n = _n_begun(self.out, self._runs)
         if n and (n > self._n_folders or is_over):
             self._n_folders = n
@@ -353,7 +359,7 @@ def _n_begun(out: str, runs: Sequence[SweepRun]) -> int:
 
 
 def share_made(wish: SweepWish, n_runs: int, n_steps: int) -> float:
-    """The steps that are made, of those that all runs would make to their end: 0…1."""
+    """Share of steps made, of those that all runs would make: 0…1."""
     if wish.keep_best is None or wish.after is None:
         return 1.0
     after, kept = min(wish.after, n_steps), min(wish.keep_best, n_runs)
@@ -373,7 +379,7 @@ def summary_of(wish: SweepWish, plan: Plan | None) -> str:
 
 
 def best_of(text: str) -> BestRun:
-    """The best of the runs that `train --sweep --json` told at its end."""
+    """The best of the runs reported by `train --sweep --json` at its end."""
     try:
         told = json.loads(text)
     except ValueError:
@@ -390,7 +396,7 @@ def best_of(text: str) -> BestRun:
 
 
 def _spread_words(spreads: list[dict[str, object]], settings: Mapping[str, str]) -> str:
-    """The mean over seeds of runs that are otherwise as the best; empty where it has no brothers."""
+    """The mean over seeds of runs otherwise like the best; empty if there are no others."""
     others = {key: value for key, value in settings.items() if key != SEED}
     for spread in spreads:
         if dict(spread["settings"]) == others:  # type: ignore[call-overload]
@@ -404,7 +410,7 @@ def _is_loss(value: object) -> bool:
 
 
 def _anchored(text: str, folder: Path) -> str:
-    """The recipe with paths that do not depend on where its file is."""
+    """The recipe with paths independent of its file's location."""
     for section, key in (("data", "path"), ("start", "from")):
         value = recipe_value(text, section, key)
         if isinstance(value, str) and value and os.path.exists(folder / value):
@@ -426,7 +432,7 @@ def _close_input(child: subprocess.Popen[bytes]) -> None:
 
 
 def _spawn(words: list[str], out: Path) -> subprocess.Popen[bytes]:
-    """A process that saves when its input ends; what it tells goes into files: no end of it can block."""
+    """A process that saves when its input ends; its output goes to files, so that it cannot block."""
     try:
         with open(out / _END, "wb") as end, open(out / _LOG, "wb") as log:
             return subprocess.Popen(

@@ -35,7 +35,7 @@ _AS_TELLING = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A checkpoint on disk; without `has_model` what a run kept of the sentences it watches, in a file."""
+    """A checkpoint on disk; without `has_model` the run's record of its watched sentences, in a file."""
 
     step: int
     folder: str
@@ -44,7 +44,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureWish:
-    """One picture: which model, what text, which head, and how fresh (only for the live model)."""
+    """One picture: the model, the text, the head, and its freshness (only for the live model)."""
 
     model: str = ""
     text: str = ""
@@ -63,7 +63,7 @@ NO_PICTURE = PictureWish()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """The picture that is under way, and since when; number 0: none is."""
+    """The pending picture, and its start; number 0: none."""
 
     number: int = 0
     wish: PictureWish = NO_PICTURE
@@ -71,7 +71,7 @@ class _Asked:
 
 
 class KeptPictures:
-    """The pictures of checkpoints that were looked at last, for sliding back and forth."""
+    """The pictures of recently viewed checkpoints, for sliding back and forth."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[PictureWish, Traced] = OrderedDict()
@@ -95,17 +95,17 @@ class KeptPictures:
                 self._kept[wish] = replace(traced, comparison=reply.comparison)
 
     def drop(self, folder: str) -> None:
-        """Forget the pictures of a checkpoint: it was written anew."""
+        """Drop the pictures of a checkpoint that was rewritten."""
         for wish in [wish for wish in self._kept if wish.model == folder]:
             del self._kept[wish]
 
     def clear(self) -> None:
-        """Forget every picture: another run begins."""
+        """Drop every picture: another run begins."""
         self._kept.clear()
 
 
 class Replay:
-    """The checkpoints at which a sentence can be looked at, and the slider over them; `place` None: live.
+    """The checkpoints at which a sentence can be viewed, and the slider over them; `place` None: live.
 
     `tell` is called when something has changed, `look` after it when the slider was moved.
     """
@@ -139,38 +139,38 @@ class Replay:
 
     @property
     def checkpoint(self) -> Checkpoint | None:
-        """The checkpoint under the slider, None when the live model is shown or there is none."""
+        """The checkpoint under the slider, None if the live model is shown or there is none."""
         if self.place is None or not self.checkpoints:
             return None
         return self.checkpoints[min(self.place, len(self.checkpoints) - 1)]
 
     def read(self, text: str, target: str | None) -> None:
-        """Another sentence is looked at; the slider stays at the checkpoint nearest to where it was."""
+        """Watch another sentence; the slider stays at the checkpoint nearest to its position."""
         here = self.checkpoint
         self.sentence = (text, target)
         if here is not None:
             self.place = self._place_of(here.step)
 
     def go_to(self, place: int) -> None:
-        """Move the slider: a checkpoint, or the live model at its last place."""
+        """Move the slider: to a checkpoint, or the live model at its last position."""
         self.is_playing = False
         self._go_to(place)
 
     def go_to_step(self, step: float) -> None:
-        """Move the slider to the checkpoint nearest to a step; nothing without one."""
+        """Move the slider to the checkpoint nearest to a step; no effect without one."""
         place = self._place_of(step)
         if place is not None:
             self.go_to(place)
 
     def play(self) -> None:
-        """Play the checkpoints from the beginning (or from the slider), or hold."""
+        """Play the checkpoints from the beginning (or from the slider), or pause."""
         self.is_playing = not self.is_playing and bool(self.checkpoints)
         if self.is_playing and self.slider_place >= len(self.checkpoints) - 1:
             self._go_to(0)
         self._tell()
 
     def go_on(self) -> None:
-        """Play the next checkpoint; after the last one hold."""
+        """Play the next checkpoint; after the last one pause."""
         following = (self.place or 0) + 1
         if self.place is None or following >= len(self.checkpoints):
             self.is_playing = False
@@ -179,11 +179,11 @@ class Replay:
             self._go_to(following)
 
     def keep(self, sentences: Sentences) -> None:
-        """Say which sentences the run watches: attention of steps without a model is there for these."""
+        """Set the sentences that the run watches: attention at steps without a model exists for these."""
         self._sentences = sentences
 
     def set_live(self, is_live: bool) -> None:
-        """Say whether there is a model in training; when one appears it is looked at."""
+        """Set whether there is a model in training; when one appears it is shown."""
         if is_live and not self.is_live:
             self.place, self.is_playing = None, False
         self.is_live = is_live
@@ -192,7 +192,7 @@ class Replay:
         self._tell()
 
     def add_checkpoint(self, step: int, folder: str, *, has_model: bool = True) -> None:
-        """A checkpoint has been saved; one of the same step is replaced, unless it alone has a model.
+        """Add a saved checkpoint; one of the same step is replaced, unless it alone has a model.
 
         The slider stays where the person put it, and otherwise goes on to the newest.
         """
@@ -208,14 +208,14 @@ class Replay:
         self._tell()
 
     def forget_after(self, step: int) -> None:
-        """A new attempt goes on from `step`: later checkpoints are superseded."""
+        """Drop checkpoints after `step`, which a new attempt supersedes."""
         self._found = tuple(c for c in self._found if c.step <= step)
         if self.place is not None:
             self.place = min(self.place, len(self.checkpoints) - 1) if self.checkpoints else None
         self._tell()
 
     def clear(self) -> None:
-        """Forget the run before, with its pictures."""
+        """Drop the previous run, with its pictures."""
         self._found, self._sentences, self.place, self.is_playing = (), (), None, False
         self._follows_newest = True
         self._pictures.clear()
@@ -251,7 +251,7 @@ def _grids_of(traced: Traced | None, stack: Stack | None) -> tuple[SiteGrid, ...
 
 
 def telling_stack(grids: Sequence[SiteGrid]) -> Stack | None:
-    """The stack that is shown first: from decoder to encoder, else the first whose queries have a choice.
+    """The stack shown first: from decoder to encoder, else the first whose queries have a choice.
 
     A query that may see one key alone tells nothing: its weight is 1. None without grids.
     """
@@ -263,7 +263,8 @@ def telling_stack(grids: Sequence[SiteGrid]) -> Stack | None:
 
 
 def telling_head(grids: Sequence[SiteGrid]) -> HeadRef | None:
-    """The head whose weights depend most on who looks: where a run that is over opens. None without heads.
+    """The head whose weights depend most on the query: the first one shown of a finished run. None without
+    heads.
 
     That is the mutual information of query and key, I = H(mean of the rows) − mean of H(row), every query as
     likely (Shannon 1948), of the thumbnails. Of heads that tell as much, the first of the latest layer.
@@ -329,7 +330,7 @@ class WatchState:
 
     @property
     def target(self) -> str | None:
-        """The second text, where there is one."""
+        """The second text, if there is one."""
         return self.replay.sentence[1]
 
     @property
@@ -339,7 +340,7 @@ class WatchState:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the picture shown is of something else than what is asked for now."""
+        """Whether the picture shown is not the one requested now."""
         wish = self._wish()
         return not wish.model or wish.subject != self._shown.subject
 
@@ -356,12 +357,12 @@ class WatchState:
 
     @property
     def head_map(self) -> HeadMap | None:
-        """The chosen head in full, None until it has come."""
+        """The chosen head in full, None until received."""
         maps = self.traced.maps if self.traced else ()
         return next((labelled(m, PLAIN.rows) for m in maps if m.head == self.head), None)
 
     def suggest_text(self, sentences: Sentences) -> None:
-        """Take the first sentence of a recipe, unless the person has typed one.
+        """Use the first sentence of a recipe, unless the user has typed one.
 
         A model that is looked at keeps the sentence of its own recipe until another run begins.
         """
@@ -370,11 +371,11 @@ class WatchState:
             self.take_suggestion()
 
     def open_on(self, head: str) -> None:
-        """Look at this head first, named as `cross:L1H0`, where the model of the run has it."""
+        """Select this head first, named as `cross:L1H0`, if the model of the run has it."""
         self._first_head = head
 
     def take_suggestion(self) -> None:
-        """Watch what was suggested last, unless the person has typed a sentence: a run is about to begin."""
+        """Watch the last suggestion, unless the user has typed a sentence: a run is about to begin."""
         if self._suggested and not self._has_own_text:
             self._set_texts(*self._suggested[0])
 
@@ -384,7 +385,7 @@ class WatchState:
         self._set_texts(text, self.target)
 
     def set_target(self, target: str | None) -> None:
-        """Fix the second text; None or an empty one lets the model write its own."""
+        """Fix the second text; None or an empty one lets the model generate its own."""
         self._set_texts(self.text, target if target and target.strip() else None)
 
     def choose_stack(self, stack: Stack) -> None:
@@ -403,14 +404,14 @@ class WatchState:
         self.pump()
 
     def tick(self) -> None:
-        """Go on with the replay and ask for what is missing; called a few times a second."""
+        """Continue the replay and request what is missing; called several times a second."""
         if self.replay.is_playing and not self._pending.number and self._wish() == self._answered:
             if self._clock() - self._answered_at >= PLAY_INTERVAL_S:
                 self.replay.go_on()
         self.pump()
 
     def pump(self) -> None:
-        """Ask for the picture wanted now, if it is not there, not under way and not too soon."""
+        """Request the picture wanted now, unless it is there, pending or too soon."""
         wish = self._wish()
         now = self._clock()
         if not wish.model or wish == self._answered or not self.is_watched:
@@ -430,7 +431,7 @@ class WatchState:
         self._pending, self._posted_at = _Asked(number=number, wish=wish, at=now), now
 
     def handle(self, reply: Reply) -> None:
-        """Take the reply to the request under way; everything else is not for us."""
+        """Handle the reply to the pending request; ignore everything else."""
         if isinstance(reply, OutputWritten):
             self._take_output(reply)
         if not isinstance(reply, Traced | Failed) or not self._pending.number:
@@ -447,7 +448,7 @@ class WatchState:
         self.pump()
 
     def begin_run(self, *, is_live: bool) -> None:
-        """Forget the run before; the picture stays until a new one has come."""
+        """Drop the previous run; the picture stays until a new one has come."""
         self.replay.clear()
         self._pending, self._shown, self._answered = _Asked(), NO_PICTURE, NO_PICTURE
         self.note, self._is_model_known, self._is_opening, self._first_head = "", False, True, ""
@@ -455,12 +456,12 @@ class WatchState:
         self.take_suggestion()
 
     def set_watched(self, is_watched: bool) -> None:
-        """Say whether anybody looks: nothing is asked for while nobody does."""
+        """Set whether it is visible: nothing is requested while hidden."""
         self.is_watched = is_watched
         self.pump()
 
     def note_news(self) -> None:
-        """The live model has changed."""
+        """Note that the live model has changed."""
         self._freshness += 1
 
     def _set_texts(self, text: str, target: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Panels of what lies behind an output and inside a head."""
+"""Panels on the causes of an output and on the inside of a head."""
 
 from typing import TYPE_CHECKING
 

@@ -82,7 +82,7 @@ _LABEL_PX, _LEAST_STEP_PX, _FOOT_PX = 64.0, 11.0, 6.0
 
 
 class GraphView(Telling, Dressed):
-    """Rows are tokens, columns levels; `pointed` carries words on the circle under the cursor."""
+    """Rows are tokens, columns levels; `pointed` carries words on the node under the cursor."""
 
     pointed = Signal(str)
     walked = Signal(object)
@@ -104,7 +104,7 @@ class GraphView(Telling, Dressed):
         self.show_graph(self.graph)
 
     def show_graph(self, graph: AttentionGraph | None) -> None:
-        """Show another graph; nothing is marked in it."""
+        """Show another graph, without marks."""
         if graph is not self.graph:
             self._mark(None)
             self._forget()
@@ -115,7 +115,7 @@ class GraphView(Telling, Dressed):
 
     @property
     def marked(self) -> int | None:
-        """The circle pointed at, by mouse or keyboard."""
+        """The node pointed at, by mouse or keyboard."""
         return self._marked
 
     def layout_now(self) -> GraphLayout | None:
@@ -129,14 +129,14 @@ class GraphView(Telling, Dressed):
         )
 
     def sizeHint(self) -> QSize:
-        """Room for every row, and for columns that can be told apart."""
+        """-"""
         if self.graph is None:
             return QSize(0, 0)
         width = type_px(_LABEL_PX + len(self.graph.levels) * _LEAST_STEP_PX)
         return QSize(round(width), round(natural_graph_height(self.graph) + _FOOT_PX))
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Paint the graph; a marked circle leaves the others quiet."""
+        """Paint the graph; a marked node makes the others faint."""
         layout = self.layout_now()
         if layout is None or self.graph is None:
             return
@@ -151,13 +151,13 @@ class GraphView(Telling, Dressed):
                 paint_focus(painter, self.rect(), self.theme)
 
     def moveEvent(self, event: QMoveEvent) -> None:
-        """Scrolled sideways: names stay where they can be read."""
+        """When scrolled sideways, keep the names visible."""
         super().moveEvent(event)
         if event.pos().x() != event.oldPos().x():
             self.update()
 
     def _paint_names_beside(self, painter: QPainter, layout: GraphLayout) -> None:
-        """The names of the rows at the left edge of what is seen."""
+        """Paint the names of the rows at the left edge of the visible part."""
         painter.save()
         painter.translate(-self.x(), 0.0)
         painter.fillRect(QRectF(0.0, 0.0, layout.label_right + 2.0, self.height()), QColor(self.theme.panel))
@@ -165,7 +165,7 @@ class GraphView(Telling, Dressed):
         painter.restore()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Mark the circle under the cursor."""
+        """-"""
         layout = self.layout_now()
         self._mark(layout.node_at(event.position()) if layout is not None else None)
 
@@ -177,7 +177,7 @@ class GraphView(Telling, Dressed):
         super().focusOutEvent(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Walk to the nearest circle in the direction of an arrow; Esc marks none."""
+        """Walk to the nearest node in the direction of an arrow; Esc clears the mark."""
         key = Qt.Key(event.key())
         if key in ARROWS and self.graph is not None:
             self._walk(key)
@@ -191,7 +191,7 @@ class GraphView(Telling, Dressed):
         return self._words(layout.node_at(place)) if layout is not None else ""
 
     def _behind(self, layout: GraphLayout, graph: AttentionGraph, part: QRect) -> QPixmap:
-        """A part of the graph without what is marked, kept: hundreds of lines take a tenth of a second."""
+        """A part of the graph without marks, cached: hundreds of lines take a tenth of a second."""
         is_quiet = self._marked is not None
         kept, ratio = self._painted.get(is_quiet), self.devicePixelRatio()
         if kept is not None and kept[:2] == (self.size(), part) and kept[2].devicePixelRatio() == ratio:
@@ -249,7 +249,7 @@ _CHOICES = {f"{share:g}": f"lines from {100 * share:.3g} %" for share in THRESHO
 
 
 class GraphPanel(Dressed):
-    """The graph under its choice of what is left out; asks for it only while it can be seen."""
+    """The graph with its threshold; requests it only while visible."""
 
     pointed = Signal(str)
 
@@ -276,7 +276,7 @@ class GraphPanel(Dressed):
         self._show()
 
     def fit_room(self) -> None:
-        """Keep the output in sight, or the circle walked to."""
+        """Keep the output visible, or the node walked to."""
         QTimer.singleShot(0, self, self._show_output)
 
     def _show(self) -> None:
@@ -371,7 +371,7 @@ class AcrossGrid(TokenTable):
         return tip_words(self._state, key) if isinstance(key, int) else ""
 
     def _paint_method(self, painter: QPainter, place: QRect, method: Method, *, is_last: bool) -> None:
-        """A name over its column; the last one ends with it, a wider one begins further left."""
+        """Paint a name over its column; the last one ends with it, a wider one begins further left."""
         side = Qt.AlignmentFlag.AlignRight if is_last else Qt.AlignmentFlag.AlignHCenter
         wide = max(place.width(), round(text_width(method)) + 2)
         room = place.adjusted(place.width() - wide, 0, 0, 0) if is_last else place
@@ -440,7 +440,7 @@ class PatchMaps(Dressed):
         self._place(2)
 
     def show_maps(self) -> None:
-        """Show what every method says, where the input is a picture."""
+        """Show the results of every method for a picture."""
         shown = self._state.query.answer
         picture = shown.picture if shown is not None else None
         for method, panel in self.panels.items():
@@ -460,7 +460,7 @@ class PatchMaps(Dressed):
         return f"{method}, patch {row},{column}: {number_text(float(value))} {what}"
 
     def fit_room(self) -> None:
-        """Maps beside each other where there is room."""
+        """Place maps beside each other if there is room."""
         n_shown = sum(not panel.isHidden() for panel in self.panels.values())
         n_columns = max(1, min(self.width() // round(type_px(_SIDE_PX)), n_shown))
         if n_columns == 3 and n_shown == 4:
@@ -529,7 +529,7 @@ _SAID: dict[AcrossMode, tuple[NamedFormula, ...]] = {
 
 
 class AcrossPanel(Dressed):
-    """The choice of the output token over the table or the graph; asks only while it can be seen.
+    """The choice of the output token over the table or the graph; requests only while visible.
 
     Of a picture there are maps over it in the table's place. `pointed` carries words on what is under the
     cursor.
@@ -594,7 +594,7 @@ class AcrossPanel(Dressed):
         return (table_cells(shown.keys, found, shown.n_source, unit),) if found else ()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Ask for what is missing; the graph does so by itself."""
+        """Request what is missing; the graph does so by itself."""
         super().showEvent(event)
         self._state.watch(self.mode == "table")
         self.fit_room()
@@ -658,7 +658,7 @@ class AcrossPanel(Dressed):
         export_one(self.figure_spec(), self)
 
     def fit_room(self) -> None:
-        """A few rows of output tokens at most, one of patches; more are scrolled to."""
+        """Show a few rows of output tokens at most, one of patches; the rest can be scrolled to."""
         n_rows = 3 if self.height() > round(type_px(_LOW_PX)) else 2
         if self.mode == "graph":
             n_rows = 2
@@ -668,7 +668,7 @@ class AcrossPanel(Dressed):
         self._see_chosen()
 
     def _see_chosen(self) -> None:
-        """Scroll to the chosen token, once the strip has its place."""
+        """Scroll to the chosen token, once the strip has its size."""
         QTimer.singleShot(0, self, self._scroll_to_chosen)
 
     def _scroll_to_chosen(self) -> None:

@@ -195,7 +195,7 @@ _ROW_PX, _LABEL_PX, _VALUE_PX, _GAP_PX, _BAR_PX = 19.0, 92.0, 42.0, 6.0, 9.0
 
 
 class PartBars(Telling, Dressed):
-    """Paints the parts of an AttributingState, as far as they can be seen.
+    """Paints the parts of an AttributingState, as far as visible.
 
     `pointed` carries the words of the part under the cursor, empty when there is none; `walked` the row that
     a key has gone to.
@@ -250,7 +250,7 @@ class PartBars(Telling, Dressed):
                 self._paint_row(painter, row, low, max(high - low, 1e-12))
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Tell about the part under the cursor."""
+        """Describe the part under the cursor."""
         row = self.row_at(event.position().y())
         is_head = row >= 0 and self._parts[row].head is not None
         self.setCursor(Qt.CursorShape.PointingHandCursor if is_head else Qt.CursorShape.ArrowCursor)
@@ -261,7 +261,7 @@ class PartBars(Telling, Dressed):
         self._go_to(-1)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Choose the head of a bar; with Ctrl beside those chosen."""
+        """Choose the head of a bar; with Ctrl in addition to those chosen."""
         if event.button() == Qt.MouseButton.LeftButton:
             is_added = bool(event.modifiers() & Qt.KeyboardModifier.ControlModifier)
             self._choose(self.row_at(event.position().y()), is_added=is_added)
@@ -333,7 +333,7 @@ class PartBars(Telling, Dressed):
         painter.drawLine(QLineF(round(zero) + 0.5, rect.top(), round(zero) + 0.5, rect.bottom()))
 
     def _paint_name(self, painter: QPainter, place: QRectF, part: Contribution, *, is_selected: bool) -> None:
-        """A head that is off is dimmed and struck, as everywhere."""
+        """A head that is off is dimmed and struck through, as everywhere."""
         palette = self.theme
         is_off = part.head is not None and self._state.gate(part.head) == 0.0
         quiet = is_off or part.kind == "bias"
@@ -350,7 +350,7 @@ class PartBars(Telling, Dressed):
 
 
 class AnswerBoxes(QWidget):
-    """`chosen` carries both wishes: a token's id, a typed text, or None for what the model says."""
+    """`chosen` carries both choices: a token's id, a typed text, or None for the model's own."""
 
     chosen = Signal(object, object)
 
@@ -373,7 +373,7 @@ class AnswerBoxes(QWidget):
         candidates: Sequence[Candidate],
         automatic: tuple[str, str],
     ) -> None:
-        """Show what is compared; `automatic` says what a box stands for that nobody has chosen."""
+        """Show the comparison; `automatic` says what an untouched box stands for."""
         self._wishes = list(wishes)
         names = told_apart([candidate.token for candidate in candidates])
         for box, wish, token, name in zip((self.answer, self.other), wishes, found, automatic, strict=True):
@@ -432,7 +432,7 @@ _MODES: dict[CausesMode, str] = {"parts": "Parts", "patching": "Patching"}
 
 
 class CausesPanel(Dressed):
-    """Two ways to ask for causes, of one output token; asks only while it can be seen."""
+    """Two methods for the causes of one output token; requests only while visible."""
 
     pointed = Signal(str)
 
@@ -594,7 +594,7 @@ class CausesPanel(Dressed):
             self.patches.show_cells(reads_cells(found, picture))
 
     def fit_room(self) -> None:
-        """A row or two of output tokens, with the chosen one among them; more are scrolled to."""
+        """Show a row or two of output tokens, including the chosen one; the rest can be scrolled to."""
         n_rows = 2 if self.height() > round(type_px(_LOW_PX)) else 1
         self._strip_area.setFixedHeight(min(self.strip.sizeHint().height(), round(type_px(28)) * n_rows))
         state = self._attributing if self.mode == "parts" else self._patching

@@ -1,4 +1,4 @@
-"""Inside one head: the steps, the query that is looked at, and the picture."""
+"""Inside one head: the steps, the selected query, and the picture."""
 
 from types import MappingProxyType
 
@@ -22,7 +22,7 @@ _NOWHERE = InsidePlace()
 
 
 class InsideView(Dressing, QAbstractScrollArea):
-    """Shows one HeadInside; tells what the cursor is on and where the keyboard wants to go."""
+    """Shows one HeadInside; reports the item under the cursor and keyboard moves."""
 
     pointed = Signal(object)
     """The Place under the cursor; one without a row when it is on none."""
@@ -49,13 +49,13 @@ class InsideView(Dressing, QAbstractScrollArea):
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
 
     def show_inside(self) -> None:
-        """Show the newest numbers; without any, say why."""
+        """Show the newest numbers; without any, the reason."""
         self._is_stale = False
         self._place = _NOWHERE
         self.fit_room()
 
     def set_stale(self, is_stale: bool) -> None:
-        """Dim the picture while newer numbers are on their way."""
+        """Dim the picture while newer numbers are pending."""
         self._is_stale = is_stale
         self.viewport().update()
 
@@ -65,7 +65,7 @@ class InsideView(Dressing, QAbstractScrollArea):
         return self._place.row is not None
 
     def bring_into_view(self, row: int) -> None:
-        """Scroll so that a row can be seen."""
+        """Scroll so that a row is visible."""
         layout = self.layout_now()
         if layout is None:
             return
@@ -152,14 +152,14 @@ class InsideView(Dressing, QAbstractScrollArea):
         self.viewport().update()
 
     def scrollContentsBy(self, _dx: int, _dy: int) -> None:
-        """The rows alone scroll, so everything is painted anew."""
+        """Only the rows scroll, so everything is painted anew."""
         self.viewport().update()
 
     def _room(self) -> QRectF:
         return QRectF(self.viewport().rect())
 
     def fit_room(self) -> None:
-        """Let the bar scroll as far as there are rows out of sight."""
+        """Set the scroll bar's range to the hidden rows."""
         layout = self.layout_now()
         hidden = 0.0 if layout is None else max(0.0, layout.rows_px - layout.field.height())
         bar = self.verticalScrollBar()
@@ -183,7 +183,7 @@ _PAD_PX, _ON_PX, _ROOM_PX, _LEAST_PX = 14.0, 26.0, 460.0, 340.0
 
 
 class InsidePanel(Dressed):
-    """The picture with its controls; asks for numbers only while it can be seen.
+    """The picture with its controls; requests numbers only while visible.
 
     `chooser` is the query, to be placed by whoever holds the panel. `layer_asked` carries the options of the
     question *Layer step by step* that go on behind the head.
@@ -217,12 +217,12 @@ class InsidePanel(Dressed):
         return self._state
 
     def minimumSizeHint(self) -> QSize:
-        """As narrow as with short names of the steps: nothing beside it gives way for long ones."""
+        """As narrow as with short names of the steps: nothing beside it shrinks for long ones."""
         least = super().minimumSizeHint()
         return QSize(min(least.width(), round(type_px(_LEAST_PX))), least.height())
 
     def fit_room(self) -> None:
-        """Shorten the names of the steps where there is no room for them."""
+        """Shorten the names of the steps if there is no room for them."""
         self._name_steps()
         self._show_query()
 
@@ -279,7 +279,7 @@ class InsidePanel(Dressed):
         self.picture.viewport().update()
 
     def _name_steps(self) -> None:
-        """Every step by its name; where there is no room, the chosen one only, and no word before ▸."""
+        """Every step by its name; if there is no room, the chosen one only, and no word before ▸."""
         names = {step: f"{number} {step}" for number, step in enumerate(STEPS, start=1)}
         room = sum(text_width(name, NORMAL_PX) + 2 * type_px(_PAD_PX) for name in names.values())
         left = self.width() - 16 - type_px(_ON_PX)
@@ -323,7 +323,7 @@ class InsidePanel(Dressed):
         self.picture.set_stale(self._state.asking.is_busy)
 
     def _point_at_lit_key(self) -> None:
-        """Another view lights a key: write out its numbers."""
+        """Write out the numbers of a key highlighted in another view."""
         if self.isVisible() and not self._is_by_word():
             self._state.point_at_key(self._view.highlight.key)
 
@@ -339,7 +339,7 @@ class InsidePanel(Dressed):
         self._light(row)
 
     def _on_query_chosen(self, place: int) -> None:
-        """A key's row stands for a query only where both are tokens of one text."""
+        """A key's row can become the query only if both are tokens of one text."""
         head = self._session.primary
         if head is not None and head.stack != "cross":
             self._state.choose_query(place)
@@ -350,7 +350,7 @@ class InsidePanel(Dressed):
         self._view.set_cell(None)
 
     def _light(self, row: int | None) -> None:
-        """Light the query and the key in every view, and say the weight in the status bar."""
+        """Highlight the query and the key in every view, and show the weight in the status bar."""
         inside = self._state.inside
         if inside is None or row is None:
             self._view.set_cell(None)
@@ -362,11 +362,11 @@ class InsidePanel(Dressed):
         self._view.set_cell(Cell(query=plain_piece(inside.query_token.label), key=key, weight=weight))
 
     def begin_with_lit_query(self) -> None:
-        """Look at the query whose row is lit in another view."""
+        """Use the query whose row is highlighted in another view."""
         query = self._view.highlight.query
         if query is not None and not self._is_by_word():
             self._state.choose_query(query)
 
     def _is_by_word(self) -> bool:
-        """Whether the other views count words, which this one does not."""
+        """Whether the other views show words, which this one does not."""
         return self._session.aspect.is_by_word

@@ -33,7 +33,7 @@ _EXPLAINED = (
 
 
 class TokenTable(Telling, Dressed):
-    """A row for each token, after its name; painted as far as it can be seen."""
+    """A row for each token, after its name; painted as far as visible."""
 
     token_px, cell_px, gap_px = 54, 37, 2
 
@@ -51,7 +51,7 @@ class TokenTable(Telling, Dressed):
         self.show_table()
 
     def show_table(self) -> None:
-        """Fit the table and paint it."""
+        """Resize for the table and paint it."""
         self.setFixedHeight(self.sizeHint().height())
         self.setMinimumWidth(self.sizeHint().width())
         self.updateGeometry()
@@ -65,7 +65,7 @@ class TokenTable(Telling, Dressed):
         return QSize(round(width), round((n_rows + 1) * type_px(_ROW_PX)))
 
     def rows_in(self, area: QRect) -> range:
-        """The rows that can be seen in a part of the table."""
+        """The rows visible in a part of the table."""
         row_px = type_px(_ROW_PX)
         last = min(self.shape[0], int(area.bottom() / row_px) + 1)
         return range(max(0, int(area.top() / row_px) - 1), last)
@@ -89,7 +89,7 @@ class TokenTable(Telling, Dressed):
         return int(place.y() / type_px(_ROW_PX)) - 1, max(column, -1)
 
     def write(self, painter: QPainter, place: QRect, piece: str, side: Qt.AlignmentFlag) -> None:
-        """A token's text as far as there is room."""
+        """Write a token's text as far as there is room."""
         metrics = QFontMetricsF(painter.font())
         text = metrics.elidedText(drawn_piece(piece), Qt.TextElideMode.ElideRight, place.width())
         painter.drawText(place, Qt.AlignmentFlag.AlignVCenter | side, isolated(text))
@@ -156,7 +156,7 @@ class LensGrid(TokenTable):
 
 
 class LensPanel(QWidget):
-    """The table with its heading; asks for it only while it can be seen."""
+    """The table with its heading; requests it only while visible."""
 
     def __init__(self, state: LensState) -> None:
         super().__init__()

@@ -70,7 +70,7 @@ class CompareMaps(CellMapWidget[ComparedMaps]):
         self.setMinimumSize(360, 160)
 
     def set_maps(self, shown: ComparedMaps | None) -> None:
-        """Show another comparison. The zoom stays when the axes keep their size."""
+        """Set another comparison. The zoom stays if the axes keep their size."""
         if shown is self.shown:
             return
         self._codes.forget()
@@ -140,7 +140,7 @@ class CompareMaps(CellMapWidget[ComparedMaps]):
 
 
 class CompareGrid(MapWidget):
-    """Shows differences of heads; reports which head is wanted."""
+    """Shows differences of heads; reports the head that is chosen."""
 
     head_selected = Signal(object)
     """HeadRef to look at large."""
@@ -266,7 +266,7 @@ ALIKE_BUT_OFF = (
 
 
 def heads_off(state: CompareState) -> frozenset[HeadRef]:
-    """The heads that are off in A or in B, as A names them."""
+    """The heads that are off in A or in B, as named in A."""
     first, second = (state.sides[which].shown for which in ("A", "B"))
     own = {aligned.second_stack: aligned.stack for aligned in state.differences.stacks}
     found = set(first.gates.off()) if first else set()
@@ -276,7 +276,7 @@ def heads_off(state: CompareState) -> frozenset[HeadRef]:
 
 
 def alike_words(state: CompareState) -> str:
-    """Why a head that is off on one side only has the same map on both; empty where it has not."""
+    """Why a head that is off on one side only has the same map on both; empty if it has not."""
     shown, sides = state.maps, [state.sides[which].shown for which in ("A", "B")]
     if shown is None or not shown.is_same or None in sides:
         return ""
@@ -311,7 +311,7 @@ _ORDERS: dict[Order, tuple[str, str]] = {
 
 
 class ComparePage(Dressed):
-    """Shows a CompareState; `hover_text` is what is under the cursor, in words."""
+    """Shows a CompareState; `hover_text` describes the item under the cursor."""
 
     hover_text = Signal(str)
 
@@ -353,15 +353,15 @@ class ComparePage(Dressed):
         self._take_style()
 
     def give_way(self, room_px: int) -> None:
-        """Leave the measures out beside a panel that leaves the page little room, or bring them back."""
+        """Hide the measures if a panel leaves the page little room, or show them again."""
         self.measures.setHidden(room_px < type_px(_ROOM_PX) or self._view.hides("measures"))
 
     def splitters(self) -> tuple[QSplitter, ...]:
-        """The splitters whose places are remembered."""
+        """The splitters whose positions are saved."""
         return (self._rows, self._columns)
 
     def figure_spec(self) -> FigureSpec | None:
-        """The three maps as a figure; None while there are none."""
+        """The three maps as a figure; None if there are none."""
         shown = self._state.maps
         if shown is None:
             return None
@@ -466,7 +466,7 @@ class ComparePage(Dressed):
     # Showing
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Ask for what is missing from now on."""
+        """Request what is missing from now on."""
         super().showEvent(event)
         self._state.open()
 

@@ -1,4 +1,4 @@
-"""One side of a comparison as a row: which model, which texts, which gates and interventions."""
+"""One side of a comparison as a row: model, texts, gates and interventions."""
 
 from collections.abc import Callable
 from functools import partial
@@ -38,7 +38,7 @@ _KL_TOOLTIP = (
 
 
 class CompareMeasures(QWidget):
-    """The measures of the head that is looked at: A, B and B − A."""
+    """The measures of the selected head: A, B and B − A."""
 
     def __init__(self, state: CompareState) -> None:
         super().__init__()
@@ -172,7 +172,7 @@ _MODEL_PX, _CHANGES_PX = 148, 196
 
 
 class CompareSide(Dressed):
-    """Shows one side of a CompareState; what the person chooses becomes its intents."""
+    """Shows one side of a CompareState; the user's choices call its methods."""
 
     def __init__(
         self,
@@ -332,7 +332,7 @@ class CompareSide(Dressed):
 
 
 def _show_text(edit: QLineEdit, text: str) -> None:
-    """Show `text` unless it stands there, keeping the cursor in its place."""
+    """Show `text` unless it is there already, keeping the cursor's position."""
     if edit.text() != text and not (edit.hasFocus() and not edit.text().strip() and not text):
         at = edit.cursorPosition()
         edit.setText(text)

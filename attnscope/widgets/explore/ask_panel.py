@@ -1,4 +1,6 @@
-"""Ask a question about the model and its text: the list of questions, options, and the answer below them."""
+"""Asking questions about the model and its text: the list of questions, options, and the answer below
+them.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -45,7 +47,7 @@ _WORD_PX, _NUMBER_PX, _COUNT_PX = 96, 72, 36
 
 
 class _TitledEdit(QWidget):
-    """A value that is typed, after its title; `around` stand to its left and right."""
+    """A typed value, after its title; `around` is to its left and right."""
 
     def __init__(
         self, title: str, *around: QWidget, width_px: int = _NUMBER_PX, left_px: int = 14, spacing: int = 4
@@ -58,7 +60,7 @@ class _TitledEdit(QWidget):
 
 
 class _WalkedEdit(_TitledEdit):
-    """A whole number that is typed, with ◂ and ▸; `walked` carries how far. ↑ and ↓ do the same."""
+    """A typed whole number, with ◂ and ▸; `walked` carries the step. ↑ and ↓ do the same."""
 
     walked = Signal(int)
 
@@ -73,7 +75,7 @@ class _WalkedEdit(_TitledEdit):
         on.clicked.connect(lambda: self.walked.emit(1))
 
     def show_value(self, value: int, least: int, most: int) -> None:
-        """Show a number of these."""
+        """Show a number within this range."""
         self.edit.setText(str(value))
         self.back.setEnabled(value > least)
         self.on.setEnabled(value < most)
@@ -104,7 +106,7 @@ class OptionsRow(QWidget):
         self._limits: dict[str, float] = {}
 
     def show_options(self, options: object, limits: Iterable[tuple[str, float]] = ()) -> None:
-        """Show what is chosen; the controls are made anew for options of another question.
+        """Show the chosen options; the controls are made anew for another question.
 
         `limits` are the largest values of some that are walked.
         """
@@ -175,7 +177,7 @@ _NOTHING = Answer(sentence="")
 
 
 class AnswerView(Dressed):
-    """Maps, charts and tables of an answer; `hover_text` tells what is pointed at.
+    """Maps, charts and tables of an answer; `hover_text` describes the item under the cursor.
 
     They stand one above the other, where there is room up to three maps or charts beside each other.
     """
@@ -194,7 +196,7 @@ class AnswerView(Dressed):
         self.tables: list[_TablePart] = []
 
     def show_answer(self, answer: Answer | None) -> None:
-        """Show another answer; parts that are there already are kept."""
+        """Show another answer, reusing existing parts."""
         self._shown = answer or _NOTHING
         cells, charts, tables = self._shown.cells, self._shown.charts, self._shown.tables
         while len(self.cells) < len(cells):
@@ -228,7 +230,7 @@ class AnswerView(Dressed):
             self._arrange()
 
     def _arrange(self) -> None:
-        """Put every part where it belongs; maps that are wide have a row to themselves, as tables do."""
+        """Place every part; wide maps have a row to themselves, as tables do."""
         while self._layout.count():
             self._layout.takeAt(0)
         maps = self._shown.cells
@@ -318,7 +320,7 @@ class _TablePart(Dressed):
             self._wanted.append(min(max(needed + padding, self._least[-1]), most))
 
     def fit_room(self) -> None:
-        """Columns as wide as wanted; where there is less room the widest is cut as far as its heading."""
+        """Columns as wide as wanted; if there is less room the widest are cut to their heading at most."""
         widths = list(self._wanted)
         too_much = sum(widths) - self._shown.viewport().width()
         if widths and too_much > 0:
@@ -329,7 +331,7 @@ class _TablePart(Dressed):
 
 
 class _AnswerArea(QScrollArea):
-    """Scrolls an answer; its sentences are never wider than what can be seen, as maps and tables may be."""
+    """Scrolls an answer; its sentences are never wider than the visible part, as maps and tables may be."""
 
     def __init__(self, sentences: Sequence[QWidget], parent: QWidget) -> None:
         super().__init__(parent, widgetResizable=True)
@@ -342,7 +344,7 @@ class _AnswerArea(QScrollArea):
 
 
 class AskPanel(Dressed):
-    """Asks only while it can be seen. `pointed` carries words on what is under the cursor.
+    """Asks only while visible. `pointed` carries words on the item under the cursor.
 
     `enlarged` asks for room in the place of the head, or gives it back.
     """
@@ -394,7 +396,7 @@ class AskPanel(Dressed):
         self._state.choose(name, values)
 
     def figure_spec(self) -> FigureSpec | None:
-        """The answer as a figure; None while there is none to be seen."""
+        """The answer as a figure; None if there is none."""
         model, traced, answer = self._session.model, self._session.traced, self._state.answer
         if model is None or traced is None or answer is None or not self.isVisible():
             return None
@@ -463,7 +465,7 @@ class AskPanel(Dressed):
 
 
 def ask_offers(state: AskState, show: Callable[[str], None]) -> Iterable[Offer]:
-    """One offer of the command palette for each question; `show` turns to it."""
+    """One palette offer for each question; `show` turns to it."""
     for name, question in state.questions.items():
         detail = f"{question.words} ({', '.join(question.search)})" if question.search else question.words
 

@@ -1,4 +1,4 @@
-"""A beam search as a tree: one row a token, the best at the left, kept paths drawn strong."""
+"""A beam search as a tree: one row a token, the best at the left, kept paths emphasised."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -47,7 +47,7 @@ class PlacedNode:
 
 
 def place_nodes(tree: BeamTree, *, has_dropped: bool = True) -> tuple[PlacedNode, ...]:
-    """Every node in its place; the dropped ones at the right of their row, or left out."""
+    """Every node in its position; the dropped ones at the right of their row, or left out."""
     best = set(tree.path(tree.best)) if tree.nodes else set()
     rows: dict[int, list[int]] = {}
     for index, node in enumerate(tree.nodes):
@@ -74,7 +74,7 @@ _NO_TREE = BeamTree(nodes=(), best=0, n_beams=0, length_penalty=0.0)
 
 
 class BeamView(Telling, Dressed):
-    """Draws a BeamTree; a click on the best path tells which of its tokens."""
+    """Draws a BeamTree; a click on the best path chooses one of its tokens."""
 
     step_chosen = Signal(int)
 
@@ -98,7 +98,7 @@ class BeamView(Telling, Dressed):
             self.fit_room()
 
     def show_dropped(self, has_dropped: bool) -> None:
-        """Draw the nodes that the search dropped, or leave them out."""
+        """Show or hide the nodes dropped by the search."""
         self._has_dropped = has_dropped
         self.fit_room()
 

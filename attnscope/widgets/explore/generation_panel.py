@@ -1,4 +1,4 @@
-"""The model writes: settings, the written tokens, what there was to choose from, the tree of the beams."""
+"""Generating text: settings, the generated tokens, the candidates for each, the beam tree."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -72,7 +72,7 @@ def probability_colour(name: str, probability: float) -> str:
 
 
 class WrittenStrip(ChipRows):
-    """Shows written tokens; click and arrow keys choose one, Esc none (−1)."""
+    """Shows generated tokens; click and arrow keys choose one, Esc none (−1)."""
 
     step_chosen = Signal(int)
 
@@ -90,13 +90,13 @@ class WrittenStrip(ChipRows):
             self.fit_room()
 
     def show_chosen(self, step: int | None) -> None:
-        """Mark the token that is looked at."""
+        """Mark the selected token."""
         if step != self._chosen:
             self._chosen = step
             self.update()
 
     def set_colour_map(self, name: str) -> None:
-        """Colour probabilities as maps colour weights."""
+        """Colour probabilities as in the maps."""
         self._colour_map = name
         self.update()
 
@@ -167,7 +167,7 @@ class WrittenStrip(ChipRows):
 
 
 class ProbabilityKey(Dressed):
-    """The colours of probabilities from 0 to 1, in one line."""
+    """The colour scale of probabilities from 0 to 1, in one line."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -242,7 +242,7 @@ def invitation(state: GenerationState, session: Session) -> str:
 
 
 def tokens_as_read(state: GenerationState) -> tuple[WrittenToken, ...]:
-    """The written tokens with their pieces as they read in the text, where that is known."""
+    """The generated tokens with their pieces as in the text, if known."""
     written = state.written
     if written is None:
         return state.tokens
@@ -395,7 +395,7 @@ def _chooser(state: GenerationState, mode: WriteMode) -> Callable[[], None]:
 
 
 def _setter(state: GenerationState, name: str) -> Callable[[object], None]:
-    """Showing a value does not set it: the state ignores what it already holds."""
+    """Showing a value does not set it: the state ignores a value it already has."""
 
     def set_value(value: object) -> None:
         state.set_settings(replace(state.settings, **{name: value}))  # type: ignore[arg-type]
@@ -433,7 +433,7 @@ _DRAWN_TIP = (
 
 
 class AlternativeTable(Dressed):
-    """One row a candidate, the written one in the accent colour; what it was drawn with, if it was."""
+    """One row a candidate, the chosen one in the accent colour; with its sampling probability, if any."""
 
     def __init__(self, n_rows: int = 8) -> None:
         super().__init__()
@@ -445,7 +445,7 @@ class AlternativeTable(Dressed):
         self.fit_room()
 
     def show_rows(self, rows: tuple[Candidate, ...], written_id: int) -> None:
-        """Show other candidates; `written_id` is the one that was written."""
+        """Show other candidates; `written_id` is the generated one."""
         if (rows, written_id) != (self._rows, self._written_id):
             self._rows, self._written_id = rows[: self._n_rows], written_id
             self.setAccessibleDescription("; ".join(map(_told, self._rows)))
@@ -476,7 +476,9 @@ class AlternativeTable(Dressed):
         return type_px(40)
 
     def _paint_row(self, painter: QPainter, place: QRectF, row: Candidate, name: str) -> None:
-        """The piece, a bar for each number, and the numbers; what the settings cut off is quiet."""
+        """Paint the piece, a bar for each number, and the numbers; those excluded by the settings are
+        faint.
+        """
         palette, is_written = self.theme, row.token.id == self._written_id
         n_numbers = self._number_px * (2 if self._is_drawn else 1)
         n_piece, is_cut = (
@@ -523,7 +525,7 @@ def _told(row: Candidate) -> str:
 
 
 class GenerationPanel(Dressed):
-    """Shows a GenerationState; the chosen token's row is lit in the maps of the page."""
+    """Shows a GenerationState; the chosen token's row is highlighted in the maps of the page."""
 
     def __init__(self, state: GenerationState, session: Session, view: ViewState) -> None:
         super().__init__()
@@ -651,7 +653,7 @@ class GenerationPanel(Dressed):
         self._light()
 
     def _light(self) -> None:
-        """Light the row that the chosen token was written from, unless the cursor lights another."""
+        """Highlight the row that generated the chosen token, unless the cursor highlights another."""
         row = self._state.row(self._session.stack)
         if row is not None and self._view.highlight.key is None:
             self._is_lighting = True

@@ -1,4 +1,4 @@
-"""All heads of the chosen stack as small maps under the stacks' tabs: hover, select, switch off, zoom."""
+"""All heads of the chosen stack as thumbnails under the stacks' tabs: hover, select, switch off, zoom."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -43,7 +43,7 @@ _ROW_PX, _BAR_PX, _RAMP_PX, _PAD_PX, _ICON_PX = 22, 8, 96, 8, 16
 
 
 class TintButton(Dressing, QToolButton):
-    """Offers every number there is for the heads; the menu is made when it is opened."""
+    """Offers every number available for the heads; the menu is made when opened."""
 
     def __init__(self, state: TintState) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class TintButton(Dressing, QToolButton):
         self.setIcon(frame_icon(ramp_colour(self.theme, 1.0) if is_on else self.theme.muted))
 
     def fill(self) -> None:
-        """Offer what there is now."""
+        """Fill it with the numbers available now."""
         menu, group = self.menu(), ""
         menu.clear()
         actions = QActionGroup(menu)
@@ -94,7 +94,7 @@ class TintButton(Dressing, QToolButton):
 
 
 def frame_icon(colour: str) -> QIcon:
-    """A frame around nothing."""
+    """An empty frame."""
     pixmap = QPixmap(2 * _ICON_PX, 2 * _ICON_PX)
     pixmap.fill(Qt.GlobalColor.transparent)
     with QPainter(pixmap) as painter:
@@ -170,7 +170,7 @@ class TintLegend(Dressed):
 
 
 class GridPanel(Dressed):
-    """Shows the session's grids of one stack; clicks become the session's intents."""
+    """Shows the session's grids of one stack; clicks call the session's methods."""
 
     def __init__(
         self, session: Session, view: ViewState, tints: TintState, head_actions: Sequence[QAction] = ()
@@ -297,7 +297,7 @@ class GridPanel(Dressed):
             self._view.set_pointer_text("")
 
     def _on_cell_hovered(self, head: HeadRef, down: float, across: float) -> None:
-        """Name the row and the column, where they are tokens or words of the text."""
+        """Describe the row and the column, if they are tokens or words of the text."""
         grid, traced = next((g for g in self._grids if head in g.site.heads), None), self._session.traced
         words = ""
         if grid is not None and traced is not None:
@@ -366,7 +366,7 @@ def switch_rect(box: QRectF) -> QRectF | None:
 
 
 def paint_switch(painter: QPainter, rect: QRectF, *, is_off: bool, is_hot: bool, palette: Palette) -> None:
-    """Paint the sign of a power switch; `is_hot` when the pointer is on it."""
+    """Paint a power switch; `is_hot` if the cursor is on it."""
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(QPen(QColor(palette.accent if is_hot else palette.line), 1.0))
@@ -412,7 +412,7 @@ class GridZoom(QObject):
         self.changed.emit()
 
     def zoom_at(self, position: QPointF, factor: float) -> None:
-        """Zoom so that what is under `position` stays there."""
+        """Zoom about `position`."""
         zoom = min(max(self.zoom * factor, 1.0), MAX_ZOOM)
         if zoom == 1.0:
             self.fit()
@@ -435,7 +435,7 @@ class GridZoom(QObject):
         self.changed.emit()
 
     def bring_into_view(self, box: QRectF, area: QRectF) -> None:
-        """Move the zoomed grid as little as needed for `box` to lie in `area`."""
+        """Move the zoomed grid as little as needed for `box` to be in `area`."""
         if self.zoom > 1.0:
             dx = max(0.0, area.left() - box.left()) - max(0.0, box.right() - area.right())
             dy = max(0.0, area.top() - box.top()) - max(0.0, box.bottom() - area.bottom())
@@ -455,7 +455,7 @@ class GridZoom(QObject):
 
 
 class GridView(MapWidget):
-    """Shows the grids of one stack; reports which head is wanted, never changes anything itself.
+    """Shows the grids of one stack; reports the chosen head, and never changes anything itself.
 
     Click selects, Ctrl+click adds, double click opens, wheel zooms, drag pans, `0` fits, arrows walk,
     Space asks to toggle the selected gates, Enter opens. With `has_switches` the thumbnail under the
@@ -491,7 +491,7 @@ class GridView(MapWidget):
         self.setMinimumSize(160, 120)
 
     def set_grids(self, grids: tuple[SiteGrid, ...]) -> None:
-        """Show these sites, one below the other. The zoom stays when the grid keeps its shape."""
+        """Set these sites, one below the other. The zoom stays if the grid keeps its shape."""
         if _shape(grids) != _shape(self._grids):
             self.seen.fit()
         self._grids = grids
@@ -500,7 +500,7 @@ class GridView(MapWidget):
         self.update()
 
     def set_switches(self, has_switches: bool) -> None:
-        """Offer a switch on the thumbnail under the pointer, or none."""
+        """Show a switch on the thumbnail under the cursor, or none."""
         self._has_switches = has_switches
         self.update()
 
@@ -515,17 +515,17 @@ class GridView(MapWidget):
         self.update()
 
     def set_frames(self, frames: Mapping[HeadRef, str]) -> None:
-        """Frame heads in colours that stand for a number."""
+        """Frame heads in colours that represent a number."""
         self._marks = replace(self._marks, frames=dict(frames))
         self.update()
 
     def set_roles(self, roles: Mapping[HeadRef, str]) -> None:
-        """Name what heads do beside their labels, where there is room."""
+        """Show roles beside the heads' labels, if there is room."""
         self._marks = replace(self._marks, roles=dict(roles))
         self.update()
 
     def set_most(self, width_px: float) -> None:
-        """Draw thumbnails no wider than this at zoom 1; 0: as wide as there is room."""
+        """Limit the width of thumbnails at zoom 1; 0: as wide as there is room."""
         self._most_px = width_px
         self.update()
 
@@ -675,7 +675,7 @@ def _room(room: QRectF, grids: tuple[SiteGrid, ...], most_px: float) -> QRectF:
 
 
 def _keep(position: float, origin: float, pitch: float, new_origin: float, new_pitch: float) -> float:
-    """The offset that leaves the point under `position` where it is after the pitch has changed."""
+    """The offset that keeps the point under `position` in place after the pitch has changed."""
     return position - new_origin - (position - origin) / pitch * new_pitch
 
 

@@ -89,7 +89,7 @@ def head_menu(
 
 
 def knock_out(session: Session, shown: HeadMap, cell: tuple[int, int]) -> None:
-    """Take the edge at `cell` out of the shown head, or put it back."""
+    """Remove the edge at `cell` from the shown head, or restore it."""
     edge = RemoveEdge(head=shown.head, query=cell[0], key=cell[1])
     session.head_changes.intervene(with_or_without(session.interventions, edge))
 
@@ -132,12 +132,12 @@ _NUMBERS = (
 
 
 def ask_path(parent: QWidget, title: str) -> str:
-    """Ask for a file to read; empty when nothing was chosen."""
+    """Ask for a file to read; empty if none was chosen."""
     return QFileDialog.getOpenFileName(parent, title, str(Path.home()))[0]
 
 
 class GoldMark(QWidget):
-    """A small picture of how sure, or possible, links are drawn."""
+    """An icon of how sure, or possible, links are drawn."""
 
     def __init__(self, *, is_sure: bool) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class GoldMark(QWidget):
 
 
 class AlignmentBar(QWidget):
-    """Shows an AligningState while it is on; `switch` stands elsewhere, where there is something to show."""
+    """Shows an AligningState while it is on; `switch` is elsewhere, shown when there are links."""
 
     def __init__(self, state: AligningState, session: Session, *, ask: AskPath = ask_path) -> None:
         super().__init__()
@@ -255,7 +255,7 @@ _INSIDE = "The selected head on one query, step by step (I)"
 
 
 class HeadHeading(FlowRow):
-    """Above the picture of a head: back to the grid, what is drawn of the head, what its colours mean."""
+    """Above the picture of a head: back to the grid, the choice of picture, the meaning of its colours."""
 
     def __init__(
         self, session: Session, view: ViewState, picturing: PictureState, inside_chooser: QWidget
@@ -308,16 +308,16 @@ class HeadHeading(FlowRow):
 
     @property
     def is_picture_shown(self) -> bool:
-        """Whether the picture is looked at; models of text have none, and show their heatmap."""
+        """Whether the picture is shown; models of text have none, and show their heatmap."""
         return self._view.view == "picture" and self._picturing.is_offered
 
     @property
     def is_map_shown(self) -> bool:
-        """Whether the heatmap is looked at, or the map of a long text in its place."""
+        """Whether the heatmap is shown, or the map of a long text in its place."""
         return self._view.view in ("heatmap", "picture") and not self.is_picture_shown
 
     def show_view(self) -> None:
-        """Another way of drawing the head is chosen."""
+        """Choose another way of drawing the head."""
         view = self._view.view
         self.picture_button.setChecked(self.is_picture_shown)
         self.heatmap_button.setChecked(self.is_map_shown)
@@ -328,18 +328,18 @@ class HeadHeading(FlowRow):
         self._inside_chooser.setVisible(view == "inside")
 
     def fold(self, is_shown: bool) -> None:
-        """With what chooses how the head is drawn, or without."""
+        """Show or hide the choices of how the head is drawn."""
         self._switch.setVisible(is_shown)
         self._looks.setVisible(is_shown and (self.is_map_shown or self.is_picture_shown))
 
     def _offer_inside(self) -> None:
-        """Offer to step through the head, where its model knows the steps."""
+        """Offer to step through the head, if its model supports it."""
         reason = why_no_inside(self._session.model)
         self.inside_button.setEnabled(not reason)
         self.inside_button.setToolTip(reason or _INSIDE)
 
     def offer_picture(self) -> bool:
-        """Offer the picture where there is one; whether that is another answer than before."""
+        """Offer the picture if there is one; returns whether that has changed."""
         is_offered = self._picturing.is_offered
         is_new = self.picture_button.isHidden() == is_offered
         self.picture_button.setVisible(is_offered)
@@ -371,7 +371,7 @@ def _switch_button(text: str, name: str, tip: str) -> QToolButton:
 
 
 class CellPointing(QObject):
-    """Tells the view which query and key the pointer is at, on whatever picture of the head."""
+    """Reports to the view the query and key under the cursor, on any picture of the head."""
 
     def __init__(self, session: Session, view: ViewState, long: MapTiles, parent: QObject) -> None:
         super().__init__(parent)
@@ -385,7 +385,7 @@ class CellPointing(QObject):
 
     @Slot(int, int, float)
     def on_long_cell(self, query: int, key: int, weight: float) -> None:
-        """The pointer is at a cell of the map of a long text."""
+        """The cursor is on a cell of the map of a long text."""
         shown = self._long.shown
         if shown is not None:
             self._tell(shown, (query, key), weight)
@@ -399,7 +399,7 @@ class CellPointing(QObject):
 
     @Slot()
     def on_left(self) -> None:
-        """The pointer is at nothing any more."""
+        """The cursor has left."""
         self._view.set_highlight(Highlight())
         self._view.set_cell(None)
 
@@ -418,7 +418,7 @@ class CellPointing(QObject):
 
 
 def knocked_out_now(session: Session) -> frozenset[tuple[int, int]]:
-    """The edges that are taken out of the shown head, where its cells are tokens."""
+    """The edges removed from the shown head, if its cells are tokens."""
     shown = session.maps.of(session.primary)
     if shown is None or not is_whole(session, shown):
         return frozenset()
@@ -426,7 +426,7 @@ def knocked_out_now(session: Session) -> frozenset[tuple[int, int]]:
 
 
 def is_whole(session: Session, shown: HeadMap) -> bool:
-    """Whether the cells of the shown map are those of one head, token by token."""
+    """Whether the shown map is of a single head, token by token."""
     own = next((m for m in session.maps.raw if m.head == shown.head), None)
     return own is not None and shown.queries == labelled(own, session.aspect.rows).queries
 
@@ -453,13 +453,13 @@ class HeadPanel(QWidget):
             show()
 
     def gold_cells(self) -> tuple[GoldCell, ...]:
-        """The gold links that are marked on the map, for a figure."""
+        """The gold links marked on the map, for a figure."""
         if self._long.shown is not None:
             return self._aligning.cells_on_long(self._long.shown)
         return self._aligning.cells_on(self._session.maps.of(self._session.primary))
 
     def set_stale(self, is_stale: bool) -> None:
-        """Dim the pictures while newer ones are on their way."""
+        """Dim the pictures while newer ones are pending."""
         for picture in (self.heatmap, self.lines, self.picture, self.street_map):
             picture.set_stale(is_stale)
 
@@ -542,13 +542,13 @@ class HeadPanel(QWidget):
         self.street_map.set_highlight(lit.query, lit.key)
 
     def _fold_looks(self) -> None:
-        """Without what chooses how the head is drawn while that is not to be seen."""
+        """Hide the choices of how the head is drawn while they should be folded."""
         is_shown = not self._view.hides("looks")
         self.heading.fold(is_shown)
         self._below.setVisible(is_shown and self.heading.is_map_shown)  # gold stands on maps only
 
     def long_part(self) -> MapPart | None:
-        """The part of a long map that is seen, for a figure; None while it is not exact."""
+        """The visible part of a long map, for a figure; None while it is not exact."""
         shown = self._long.shown
         tile = self._long.seen_tile() if shown is not None else None
         if shown is None or tile is None:
@@ -556,11 +556,11 @@ class HeadPanel(QWidget):
         return MapPart(tile=tile, queries=shown.queries, keys=shown.keys)
 
     def long_lines(self) -> tuple[HeadMap, ...]:
-        """The lines of long maps that are seen."""
+        """The visible lines of long maps."""
         return self._long.lines.maps
 
     def _ask_long_lines(self) -> None:
-        """Have the strongest edges of long maps found while lines are looked at."""
+        """Request the strongest edges of long maps while lines are shown."""
         session = self._session
         if self._view.view != "lines" or not session.text.strip():
             self._long.lines.show(())

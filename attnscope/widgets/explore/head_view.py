@@ -42,7 +42,7 @@ _NO_HEAD = ("No head chosen", "Click a small map to see it here with its tokens 
 
 
 class HeadView(CellMapWidget[HeadMap]):
-    """Shows one HeadMap; the cell under the cursor, or walked to with the arrows, is read out."""
+    """Shows one HeadMap; the cell under the cursor, or walked to with the arrows, is written out."""
 
     cell_hovered = Signal(int, int, float)
     """Query, key and weight (NaN where the mask forbids) of the cell under the cursor."""
@@ -63,13 +63,13 @@ class HeadView(CellMapWidget[HeadMap]):
         self._is_compact = self._can_rename = False
 
     def set_map(self, head_map: HeadMap | None) -> None:
-        """Show this head. The zoom stays when the number of tokens does."""
+        """Set this head. The zoom stays if the number of tokens does."""
         self._cache.clear()
         self._is_stale = False
         self.show_cells(head_map, (0, 0) if head_map is None else head_map.weights.shape)
 
     def set_renaming(self, can_rename: bool) -> None:
-        """Let the name of the rows be clicked."""
+        """Make the name of the rows clickable."""
         self._can_rename = can_rename
 
     def set_gate(self, gate: float) -> None:
@@ -78,7 +78,7 @@ class HeadView(CellMapWidget[HeadMap]):
         self.update()
 
     def set_knocked_out(self, cells: frozenset[tuple[int, int]]) -> None:
-        """These (query, key) have no weight because a person took them out, not because of the mask."""
+        """Set the (query, key) without weight because the user removed them, not because of the mask."""
         self._knocked_out = cells
         self.update()
 
@@ -88,12 +88,12 @@ class HeadView(CellMapWidget[HeadMap]):
         self.update()
 
     def set_compact(self, is_compact: bool) -> None:
-        """Leave the title out, where a low panel needs its height for the cells."""
+        """Omit the title, if a low panel needs its height for the cells."""
         self._is_compact = is_compact
         self.update()
 
     def set_highlight(self, query: int | None, key: int | None) -> None:
-        """Mark a row, a column or both, as another view asks; the own cursor wins while it is here."""
+        """Mark a row, a column or both, for another view; the own cursor takes precedence."""
         self._highlight = (query, key)
         self.update()
 
@@ -125,7 +125,7 @@ class HeadView(CellMapWidget[HeadMap]):
         )
 
     def names_rows_at(self, position: QPointF) -> bool:
-        """Whether the name of rows that can be called otherwise stands there."""
+        """Whether a position is on the name of rows that can be renamed."""
         layout = self.layout_now()
         if layout is None or not self._can_rename or self._is_compact:
             return False
@@ -212,7 +212,9 @@ _WALKS = {
 
 
 class PictureView(MapWidget):
-    """A head's map over a picture: a click makes a patch the query, arrows walk; asks only while seen."""
+    """A head's map over a picture: a click makes a patch the query, arrows walk; requests only while
+    visible.
+    """
 
     cell_hovered = Signal(int, int, float)
     """Query, key and weight of the patch under the cursor; NaN where there is none."""
@@ -346,7 +348,7 @@ class LinesView(MapWidget):
         self._zooming.timeout.connect(self.update)
 
     def set_maps(self, maps: tuple[HeadMap, ...]) -> None:
-        """Show these heads, each in its own colour. The zoom stays when the tokens do."""
+        """Set these heads, each in its own colour. The zoom stays if the tokens do."""
         maps = distinct(maps)
         if not maps or not self._maps or maps[0].queries != self._maps[0].queries:
             self._zoom, self._offset_px = 1.0, 0.0
@@ -366,13 +368,13 @@ class LinesView(MapWidget):
             self._choose_lines()
 
     def set_highlight(self, query: int | None, key: int | None) -> None:
-        """Leave only the lines of a query or a key, as another view asks."""
+        """Show only the lines of a query or a key, for another view."""
         self._highlight = (query, key)
         self.update()
 
     @property
     def only(self) -> int | None:
-        """The head whose name is pointed at, counted from 0; its lines alone are shown."""
+        """The head whose name is pointed at, from 0; only its lines are shown."""
         return self._only
 
     @property
@@ -399,7 +401,7 @@ class LinesView(MapWidget):
         self.update()
 
     def zoom_at(self, y_px: float, factor: float) -> None:
-        """Spread the rows so that the one at height `y_px` stays there."""
+        """Spread the rows about the one at height `y_px`."""
         layout = self.layout_now()
         if layout is None:
             return
@@ -485,7 +487,7 @@ class LinesView(MapWidget):
         )
 
     def _walk(self, key: Qt.Key) -> None:
-        """Point at the next token, on the side that is pointed at (the queries' at first)."""
+        """Point at the next token, on the current side (initially the queries')."""
         query, key_at = self._pointed
         is_query = query is not None or key_at is None
         at = query if query is not None else key_at
@@ -508,7 +510,7 @@ class LinesView(MapWidget):
             self.fit_room()
 
     def fit_room(self) -> None:
-        """Keep the ends of the columns from leaving their room."""
+        """Keep the ends of the columns within their area."""
         layout = self.layout_now()
         if layout is not None:
             spare = max(0.0, layout.height - layout.room.height())

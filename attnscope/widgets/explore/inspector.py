@@ -1,4 +1,4 @@
-"""The selected head: its name, its gate, its measures, and what it does in one line."""
+"""The selected head: its name, its gate, its measures, and its role in one line."""
 
 import math
 from functools import partial
@@ -122,7 +122,7 @@ _SWITCH_TIP = "Switch the selected heads off or on (Ctrl+G)"
 
 
 class GateControl(Dressed):
-    """Shows and changes the gate of the primary head; the switch works on every selected head."""
+    """Shows and changes the gate of the primary head; the switch acts on every selected head."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ _FIXED = "heads cannot be changed here"
 
 
 class ChangeList(QWidget):
-    """The session's interventions, the selected head's first; as high with many as with none."""
+    """The session's interventions, the selected head's first; of constant height."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -199,7 +199,7 @@ class ChangeList(QWidget):
         self._take_model()
 
     def fit_type(self) -> None:
-        """Be as high as one line of type is now."""
+        """Set the height to one line of the current type."""
         self.setFixedHeight(round(type_px(_ROW_PX)))
 
     def _take_model(self) -> None:
@@ -281,12 +281,12 @@ class HeadInspector(Dressed):
         self._make_room()
 
     def fold_measures(self, is_folded: bool) -> None:
-        """Leave name and gate only, or show the measures again."""
+        """Show name and gate only, or the measures again."""
         self.measures.setVisible(not is_folded)
         self._make_room()
 
     def set_low(self, is_low: bool) -> None:
-        """Have name, place and changes in one row, where there is width and no height, or each in its own."""
+        """Put name, place and changes in one row, if there is width and no height, or each in its own."""
         way = QBoxLayout.Direction.LeftToRight if is_low else QBoxLayout.Direction.TopToBottom
         if way != self._heading.direction():
             self._heading.setDirection(way)
@@ -305,7 +305,7 @@ class HeadInspector(Dressed):
         return held - shown + rows
 
     def _make_room(self) -> None:
-        """The measures stay whole."""
+        """Keep the measures uncut."""
         for layout in (self._heading, self._rows):  # type may have grown: they hear of it at the next event
             layout.invalidate()
         self.setMinimumHeight(self.least_height(has_measures=not self.measures.isHidden()))

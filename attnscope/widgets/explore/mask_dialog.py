@@ -1,4 +1,4 @@
-"""The mask editor: a window of its own beside the maps, so that every stroke is seen at work."""
+"""The mask editor: a window of its own beside the maps, so that every stroke shows its effect."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -437,7 +437,7 @@ class MaskDialog(Dressing, QDialog):
         self.state.drop()
 
     def use_graph(self, kind: Graph) -> None:
-        """Write the edge list of a graph, to be changed from there, and use it."""
+        """Write the edge list of a graph, for further editing, and use it."""
         self.edges.setPlainText(graph_text(kind, len(self.state.tokens)))
         self.state.edges.use(self.edges.toPlainText(), kind)
 

@@ -76,7 +76,7 @@ class CandidateTable(Dressed):
             self.update()
 
     def name_answers(self, what: str, *, is_alone: bool = False) -> None:
-        """Say what the rows are: tokens, or labels; and whether there is nothing to compare them with."""
+        """Set what the rows are: tokens, or labels; and whether there is a comparison."""
         if (what, is_alone) != (self._what, self._is_alone):
             self._what, self._is_alone = what, is_alone
             self._name()
@@ -141,7 +141,7 @@ def _paint_side(
     palette: Palette,
     colour: str,
 ) -> None:
-    """A value with its bar; of one that is not known, what it is less than."""
+    """Paint a value with its bar; for an unknown one its upper bound."""
     text = probability_text(value) if value is not None else "–" if below is None else below_text(below)
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.text if value is not None else palette.muted))
@@ -179,7 +179,7 @@ class DifferenceLabel(Dressed):
             self.update()
 
     def set_stale(self, is_stale: bool) -> None:
-        """Dim the text while another one is on its way."""
+        """Dim the text while another one is pending."""
         if is_stale != self.is_stale:
             self.is_stale = is_stale
             self.update()
@@ -201,7 +201,7 @@ class DifferenceLabel(Dressed):
             self.setFixedHeight(height)
 
     def _text_layout(self) -> tuple[QTextLayout, int]:
-        """The lines and their height, worked out once for each text, width, size of type and theme."""
+        """The lines and their height, cached by text, width, size of type and theme."""
         key = (self._segments, self.width(), type_key(), self.theme)
         return self._laid_out.of(key, self._lay_out)
 
@@ -262,7 +262,7 @@ _FOLLOWS_TOOLTIP = (
 
 
 class OutputPanel(QWidget):
-    """Shows the comparison of the newest trace; which prediction is the view state's.
+    """Shows the comparison of the newest trace; the prediction is chosen in the view state.
 
     It begins at the prediction that the gates moved most, until the person chooses one.
     """
@@ -319,7 +319,7 @@ class OutputPanel(QWidget):
             text.set_stale(is_stale)
 
     def _on_chosen(self, index: int) -> None:
-        """The person chose: other gates do not move on to another prediction until the text changes."""
+        """Keep the user's choice: other gates do not switch the prediction until the text changes."""
         self._is_chosen = True
         self._view.choose_position(index)
 

@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 
 class AspectBar(QWidget):
-    """Shows and changes the session's aspect; what it takes away from the maps is said at the right."""
+    """Shows and changes the session's aspect; what it hides is noted at the right."""
 
     def __init__(self, session: Session, view: ViewState) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class AspectBar(QWidget):
         self._show()
 
     def add_switch(self, switch: QToolButton) -> None:
-        """One more choice of how the pictures are made, behind the others."""
+        """Add another choice of how the pictures are made, after the others."""
         self._row.insertWidget(self._row.indexOf(self.note), switch)
 
     def _connect(self) -> None:
@@ -151,7 +151,7 @@ class AspectBar(QWidget):
 
 
 def _is_long(traced: Traced) -> bool:
-    """Whether the maps of a trace are too long to be looked at in another way."""
+    """Whether the maps of a trace are too long for an aspect."""
     n_tokens = max(len(traced.source), len(traced.target or ()))
     return is_long(n_tokens, n_tokens)
 
@@ -194,7 +194,7 @@ class Presented:
         self.is_on = False
 
     def switch(self, is_on: bool, page: QVBoxLayout, column: QVBoxLayout) -> bool:
-        """Take the places of the stage, or those of every day; whether anything moved.
+        """Switch between the stage and the usual layout; returns whether anything moved.
 
         The bars go from the top of `column` to that of `page`. A grid in a window of its own stays there,
         and everything else where it was.
@@ -250,7 +250,7 @@ _ROOM_PX = 1180
 
 
 class ExplorePage(Dressed):
-    """Places the parts; shows a state card instead of pictures when there are none."""
+    """Arranges the parts; shows a state card instead of pictures if there are none."""
 
     def __init__(self, states: States, view: ViewState, head_actions: Sequence[QAction] = ()) -> None:
         super().__init__()
@@ -315,19 +315,19 @@ class ExplorePage(Dressed):
         self.answers.show_panel("Ask")
 
     def give_way(self, room_px: int) -> None:
-        """Leave the side out beside a panel that leaves the page little room, or bring it back."""
+        """Hide the side if a panel leaves the page little room, or show it again."""
         is_wanted = room_px < type_px(_ROOM_PX)
         if is_wanted != self._gives_way:
             self._gives_way = is_wanted
             self._fold()
 
     def set_touring(self, is_touring: bool) -> None:
-        """A tour points at parts in their places of every day, also while it is presented."""
+        """Keep the usual layout during a tour, whose targets are there, even while presenting."""
         self._is_touring = is_touring
         self._fold()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """The stage is fitted whenever the bars above leave it another height, or its heading grows."""
+        """Refit the stage whenever the bars above change its height, or its heading grows."""
         is_resized = watched is self.columns and event.type() == QEvent.Type.Resize
         is_laid_out = watched is self.head_panel and event.type() == QEvent.Type.LayoutRequest
         if is_resized or (is_laid_out and self.head_panel.heading.sizeHint() != self._fitted_heading):
@@ -349,7 +349,7 @@ class ExplorePage(Dressed):
             self._presented.fit(QSize(0, 0) if self._view.hides("looks") else heading)
 
     def splitters(self) -> dict[str, QSplitter]:
-        """The splitters whose places are remembered, by name."""
+        """The splitters whose positions are saved, by name."""
         return {"explore.columns": self.columns, "explore.pictures": self.pictures, "explore.side": self.side}
 
     def _lay_out(self) -> None:
@@ -379,7 +379,7 @@ class ExplorePage(Dressed):
         self._layout.addWidget(self.columns, 1)
 
     def _add_answers(self) -> None:
-        """A tab for each answer of the model: what it says, and how it came to say it."""
+        """Add a tab for each kind of answer: the output, and its causes."""
         self.answers.add("Output", self.output)
         self.output.title.setVisible(False)
         tip = "Generate: let the model continue the text, greedily, by sampling or by beam search"
@@ -399,12 +399,12 @@ class ExplorePage(Dressed):
         self.show_question("layer-steps", values)
 
     def _on_token_chosen(self, side: str, place: int) -> None:
-        """A token was chosen in another panel: as if it had been clicked above."""
+        """Handle a token chosen in another panel, as if it had been clicked above."""
         strip = self.text_bar.target_strip if side == "target" else self.text_bar.source_strip
         strip.token_clicked.emit(place)
 
     def _show_pictures(self) -> None:
-        """Grid and head, as far as neither gives the other its place nor an answer has that of the head."""
+        """Show grid and head, unless one has the place of the other or an answer that of the head."""
         is_hidden = self._view.is_enlarged or self._view.hides("grid")
         for panel, gives_way in (
             (self.grid_panel, is_hidden and not self._is_answer_large),
@@ -413,7 +413,7 @@ class ExplorePage(Dressed):
             panel.setVisible(not (gives_way and panel.window() is self.window()))
 
     def enlarge_answer(self, is_large: bool) -> None:
-        """Give the answer to a question the place of the head, beside the grid, or take it back."""
+        """Enlarge the answer to a question over the head, beside the grid, or restore it."""
         is_large = is_large and self.answers.parentWidget() is self.side
         self.ask.enlarge_button.setChecked(is_large)
         if is_large != self._is_answer_large:
@@ -427,7 +427,7 @@ class ExplorePage(Dressed):
         self.enlarge_answer(is_large)
 
     def _on_tab_shown(self) -> None:
-        """Answers to questions open in the place of the head where the column is too narrow for them.
+        """Answers to questions open in place of the head if the column is too narrow for them.
 
         In large type those of the other tabs with a table or a picture do so too.
         """
@@ -437,7 +437,7 @@ class ExplorePage(Dressed):
         self.enlarge_answer(is_wide and is_narrow and is_free)
 
     def _fold(self) -> None:
-        """Hide what is folded away; when all is back the splitters stand where they stood."""
+        """Hide folded parts; when all are back the splitters return to their positions."""
         hides, is_stage = self._view.hides, self._view.is_presenting and not self._is_touring
         is_large = self._is_answer_large
         is_arranged = (is_stage or (self._is_tight and not self._is_touring)) and not is_large
@@ -472,7 +472,7 @@ class ExplorePage(Dressed):
             self.share_out()
 
     def _leave_to_answers(self, is_all: bool) -> None:
-        """Without maps the answers have the page below the texts; otherwise the maps come back."""
+        """Without maps the answers have the page below the texts; otherwise the maps return."""
         if is_all and not self._left.isHidden():
             self._columns_before = self.columns.sizes()
         was_all = self._left.isHidden()
@@ -488,7 +488,7 @@ class ExplorePage(Dressed):
             self.columns.setSizes(self._columns_before)
 
     def share_out(self) -> None:
-        """The splitters as they are at first, in the room that there is."""
+        """The splitters' initial positions, in the available room."""
         side, height = max(DEFAULT_SIZES["explore.columns"][1], self.side.minimumWidth()), self.height()
         inspector = max(DEFAULT_SIZES["explore.side"][0], self.inspector.minimumHeight())
         self.columns.setSizes([self.width() - side, side])
@@ -496,7 +496,7 @@ class ExplorePage(Dressed):
         self.pictures.setSizes(DEFAULT_SIZES["explore.pictures"])
 
     def _fold_side(self, is_stage: bool) -> None:
-        """Hide what is not to be seen of the inspector and the answers, and the side with them."""
+        """Hide the hidden parts of the inspector and the answers, and the side with them."""
         hides, gives_way = self._view.hides, self._gives_way and not is_stage
         is_of_answer = is_stage or (self._is_answer_large and self._is_tight)
         for panel, is_hidden in (
@@ -525,7 +525,7 @@ class ExplorePage(Dressed):
             self._fold_side(self._was_stage)
 
     def _has_heads(self) -> bool:
-        """Whether there are heads to tell of, or no model: without attention the answers have the side."""
+        """Whether there are heads, or no model: without attention the answers have the side."""
         model = self._session.model
         return model is None or bool(model.sites)
 
@@ -536,5 +536,5 @@ class ExplorePage(Dressed):
 
 
 def _is_of_mixer(session: Session) -> bool:
-    """Whether something else stands in the place of attention."""
+    """Whether a mixer takes the place of attention."""
     return session.model is not None and bool(session.model.mixer)

@@ -85,7 +85,7 @@ class StreetMap(MapWidget):
         self.update()
 
     def set_highlight(self, query: int | None, key: int | None) -> None:
-        """Mark a row, a column or both, as another view asks; the own cursor wins while it is here."""
+        """Mark a row, a column or both, for another view; the own cursor takes precedence."""
         self._highlight = (query, key)
         self.update()
 
@@ -175,7 +175,7 @@ class StreetMap(MapWidget):
         self.fit_room()
 
     def _forget_images(self) -> None:
-        """Of tiles that are no longer kept."""
+        """Drop the images of tiles that are no longer kept."""
         self._images.keep_only(self.state.known)
 
     def fit_room(self) -> None:
@@ -296,7 +296,7 @@ def _marked_parts(
     reading: CellReading | None,
     highlight: tuple[int | None, int | None],
 ) -> list[tuple[Part, Part]]:
-    """The block under the cursor, or the row and column that another view points at."""
+    """The block under the cursor, or the row and column that another view highlights."""
     if cell is not None:
         return [] if reading is None else [(reading.rows, reading.cols)]
     query, key = highlight
@@ -311,7 +311,7 @@ def _paint_frames(
     parts: list[tuple[Part, Part]],
     palette: Palette,
 ) -> None:
-    """Frame parts of the map, so that they are seen on any colour."""
+    """Frame parts of the map, visibly on any colour."""
     painter.save()
     painter.setClipRect(layout.cells)
     painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -327,7 +327,7 @@ def _paint_frames(
 
 
 def reading_words(shown: LongMap, reading: CellReading) -> tuple[str, str]:
-    """A reading as two lines: the weight, and of what."""
+    """A reading as two lines: the weight, and its cell."""
     n_rows, n_cols = reading.rows[1] - reading.rows[0], reading.cols[1] - reading.cols[0]
     weight = weight_text(float("nan") if reading.weight is None else reading.weight)
     if reading.weight is None:

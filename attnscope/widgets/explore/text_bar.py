@@ -48,7 +48,7 @@ from attnscope.widgets.token_chips import TokenStrip, is_unknown, typed_letters
 
 
 class WordHelp(QCompleter):
-    """Offers words while somebody types; Tab takes the chosen or the first one, Return only a chosen one."""
+    """Suggests words while typing; Tab takes the chosen or the first one, Return only a chosen one."""
 
     def __init__(self, edit: QLineEdit) -> None:
         self._listed = QStringListModel()
@@ -63,12 +63,12 @@ class WordHelp(QCompleter):
         self.activated.connect(self._put)
 
     def set_words(self, words: Sequence[str]) -> None:
-        """Offer these from now on; none: nothing is offered."""
+        """Set the suggestions; none: nothing is suggested."""
         self._words = words
         self.list.hide()
 
     def takes(self, event: QKeyEvent) -> bool:
-        """Whether a key of the field is for the list that is open."""
+        """Whether a key of the field is for the open list."""
         if not self.list.isVisible():
             return False
         chosen = self.list.selectionModel().selectedIndexes()  # the current one may only have had the focus
@@ -105,7 +105,7 @@ class WordHelp(QCompleter):
 
     @Slot(str)
     def _put(self, word: str) -> None:
-        """Write the word where it was begun; the field can undo it."""
+        """Insert the word where it was begun; the field can undo it."""
         at = self._edit.cursorPosition()
         begun = begun_word(self._edit.text(), at)
         self._edit.setSelection(at - len(begun), len(begun))
@@ -140,14 +140,14 @@ class TokenScroll(QScrollArea):
         strip.token_hovered.connect(self._on_token_hovered)
 
     def show_lit(self, lit: Highlight) -> None:
-        """Light tokens, and bring them into view when another view lights them."""
+        """Highlight tokens, and bring them into view when another view highlights them."""
         self._strip.set_lit(lit)
         index = lit.query if lit.query is not None else lit.key
         if index is not None and not self._strip.underMouse():
             self._bring_into_view(index)
 
     def set_max_rows(self, max_rows: int) -> None:
-        """So many rows at most are seen at once."""
+        """Limit the number of visible rows."""
         self._max_rows = max_rows
         self._fit()
 
@@ -180,7 +180,7 @@ def word_around(tokens: Sequence[Token], index: int) -> tuple[int, int]:
 
 
 def word_text(tokens: Tokens, index: int) -> str:
-    """The letters of the word that a token belongs to, as typed; empty for a token that stands nowhere."""
+    """The letters of the word of a token, as typed; empty for a token outside the text."""
     first, last = word_around(tokens.tokens, index)
     return tokens.text[tokens.tokens[first].start : tokens.tokens[last - 1].end].strip()
 
@@ -236,7 +236,9 @@ _PAIR_TOOLTIPS = (
 
 
 class TokenLine(QWidget):
-    """One text of a session as tokens, with notes beside them; what is pointed at is lit everywhere."""
+    """One text of a session as tokens, with notes beside them; the token pointed at is highlighted
+    everywhere.
+    """
 
     merges_wanted = Signal(str)
 
@@ -261,7 +263,7 @@ class TokenLine(QWidget):
 
     @property
     def known_words(self) -> tuple[str, ...]:
-        """The words that can be typed, where they are few."""
+        """The words that can be typed, if they are few."""
         model = self._session.model
         if model is None or is_recorded(model):
             return ()
@@ -277,7 +279,7 @@ class TokenLine(QWidget):
 
     @Slot(int)
     def _on_clicked(self, index: int) -> None:
-        """A click on an unknown word: its menu, with the nearest known ones."""
+        """Open the menu of an unknown word on a click, with the nearest known ones."""
         tokens, chip = self.tokens, self.strip.chip_of(index)
         if chip is None or tokens is None or index >= len(tokens) or not self.known_words:
             return
@@ -297,7 +299,7 @@ class TokenLine(QWidget):
         menu.popup(place)
 
     def _replace(self, tokens: Tokens, index: int, word: str) -> None:
-        """Write a known word in the place of a token, unless the text has changed since."""
+        """Replace a token by a known word, unless the text has changed since."""
         session, token, is_source = self._session, tokens.tokens[index], self.side == "source"
         now = session.text if is_source else session.target
         if now != tokens.text:
@@ -377,7 +379,7 @@ class TextBar(Dressed):
         self.target_strip.set_stale(is_stale)
 
     def set_room(self, room: Room) -> None:
-        """Take so much height: all, one line of fields above one of tokens, or the fields alone."""
+        """Use so much height: all, one line of fields above one of tokens, or the fields alone."""
         if room != self._room:
             self._room = room
             for line in self._lines:
@@ -395,7 +397,7 @@ class TextBar(Dressed):
         self._place()
 
     def _place(self) -> None:
-        """Both texts below each other, or beside each other where the pictures need the height."""
+        """Place both texts below each other, or beside each other if the pictures need the height."""
         grid, is_beside = self._grid, self._room != "all"
         labels, edits = (self._text_label, self._target_label), (self.text_edit, self.target_edit)
         for k, (label, edit, line) in enumerate(zip(labels, edits, self._lines, strict=True)):
@@ -487,7 +489,7 @@ class TextBar(Dressed):
         self.target_edit.setToolTip(plain_tooltip(READ_ONLY_TIP if is_fixed else about))
 
     def _show_source_text(self) -> None:
-        """Show the text, or of one too long for a line what it is; typing then replaces it."""
+        """Show the text, or for one too long for a line a description; typing then replaces it."""
         session = self._session
         is_line = len(session.text) <= MAX_LINE_CHARACTERS and session.text not in session.texts.names
         _show_text(self.text_edit, session.text if is_line else "")
@@ -523,7 +525,7 @@ class TextBar(Dressed):
             self._target.notes.setToolTip(plain_tooltip(CERTAINTY_TIP))
 
     def _show_past_button(self, source: Tokens) -> None:
-        """Offer to read a long text on, where the model's positions are computed and not learned."""
+        """Offer to read a long text further, if the model's positions are computed and not learned."""
         model, is_past = self._session.model, self._session.texts.is_past_trained
         can_read_past = model is not None and model.can_read_past
         self.past_button.setVisible(can_read_past and (source.n_dropped > 0 or source.n_untrained > 0))
@@ -555,7 +557,7 @@ class TextBar(Dressed):
         self._is_history_newer = False
 
     def _leaves_undo(self, edit: QLineEdit, is_redo: bool) -> bool:
-        """Whether undo (or redo) is about heads: they changed last, or `edit` has nothing to take back."""
+        """Whether undo (or redo) concerns heads: they changed last, or `edit` has nothing to undo."""
         session = self._session
         if not (edit.isRedoAvailable() if is_redo else edit.isUndoAvailable()):
             return True
@@ -577,7 +579,7 @@ MOST_TYPED = 200_000
 
 
 class _LineEdit(QLineEdit):
-    """A field that leaves the keys of undo and redo to the window where `leaves_undo` says so.
+    """A field that leaves the keys of undo and redo to the window if `leaves_undo` says so.
 
     It takes `MOST_TYPED` UTF-16 units, far more than are read: what is cut of them can be counted.
     """
@@ -603,7 +605,9 @@ class _LineEdit(QLineEdit):
             super().keyPressEvent(event)
 
     def event(self, event: QEvent) -> bool:
-        """Take every key but those of an undo that is not the field's own; Tab while words are offered."""
+        """Take every key except those of an undo that is not the field's own; Tab while words are
+        suggested.
+        """
         if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
             if event.key() == Qt.Key.Key_Tab and self.words.takes(event):
                 return True
@@ -621,7 +625,7 @@ def _cut(text: str, max_characters: int) -> str:
 
 
 def _show_text(edit: QLineEdit, text: str, *, is_quiet_when_blank: bool = False) -> None:
-    """Show `text` unless it is what stands there, keeping the cursor in its place."""
+    """Show `text` unless it is there already, keeping the cursor's position."""
     shown = edit.text()
     if shown == text or (is_quiet_when_blank and not text and not shown.strip()):
         return

@@ -1,4 +1,4 @@
-"""Exporting a figure: which view, what format and size, with a preview of exactly that."""
+"""Exporting a figure: view, format and size, with an exact preview."""
 
 import dataclasses
 import json
@@ -171,7 +171,7 @@ _WIDTH_PX = 340
 
 
 class ExportChoices(QWidget):
-    """Holds what the person chose; `changed` when any of it does."""
+    """Holds the user's choices; `changed` when any of them does."""
 
     changed = Signal()
 
@@ -219,7 +219,7 @@ class ExportChoices(QWidget):
         return cast("Format", self.formats.currentData())
 
     def apply(self, spec: FigureSpec) -> FigureSpec:
-        """`spec` with everything chosen."""
+        """`spec` with all choices applied."""
         turn = self.turn.currentData()
         style = dataclasses.replace(
             spec.style,
@@ -375,7 +375,7 @@ class ExportChoices(QWidget):
         self._on_changed()
 
     def _on_view_chosen(self) -> None:
-        """Take the page of the new view, where that of the last one was left as it was."""
+        """Take the page of the new view, if that of the last one was unchanged."""
         before, after = self._offered[self._shown], self._offered[self.view()]
         self._shown = self.view()
         if (self.width_mm.value(), self.font_pt.value()) == (before.width_mm, before.font_pt):
@@ -386,7 +386,7 @@ class ExportChoices(QWidget):
         self._on_changed()
 
     def _on_size_changed(self) -> None:
-        """Name the preset that the size is, if it is one."""
+        """Name the preset of the size, if it is one."""
         found = preset_of(self.apply(self._offered[self.view()]))
         name = found.name if found is not None else "custom"
         self.presets.setCurrentIndex(self.presets.findData(name))
@@ -398,7 +398,7 @@ class ExportChoices(QWidget):
         self.changed.emit()
 
     def _fit_height(self) -> None:
-        """Say how high the page is, where it ends with the figure as it is chosen."""
+        """Show the height of the page, if it ends with the figure."""
         if self.fits.isChecked():
             self.height_mm.setValue(self.apply(self._offered[self.view()]).height_mm)
 
@@ -457,7 +457,7 @@ _N_LINES = 24
 
 
 class FigurePreview(QWidget):
-    """Shows one figure, fitted into the room there is."""
+    """Shows one figure, fitted into the available room."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -468,7 +468,7 @@ class FigurePreview(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
 
     def show_figure(self, spec: FigureSpec, format: Format) -> str:
-        """Show the figure; gives the reason when it cannot be written like this, else an empty text."""
+        """Show the figure; returns the reason if it cannot be written so, else an empty text."""
         try:
             check_spec(spec)
             self._lines = first_lines(spec, format, _N_LINES) if format in ("csv", "npz") else ()
@@ -485,7 +485,7 @@ class FigurePreview(QWidget):
         return ""
 
     def sizeHint(self) -> QSize:
-        """Room to judge a figure."""
+        """-"""
         return QSize(560, 460)
 
     def paintEvent(self, _event: QPaintEvent) -> None:
@@ -504,7 +504,7 @@ class FigurePreview(QWidget):
             painter.drawRect(place)
 
     def _paint_lines(self) -> None:
-        """The first lines of a table, as they will stand in the file."""
+        """Paint the first lines of a table, as in the file."""
         face = monospaced_font(12)
         metrics = QFontMetricsF(face)
         with QPainter(self) as painter:
@@ -523,7 +523,7 @@ _PAUSE_MS = 120
 
 
 class ExportDialog(QDialog):
-    """Chooses how figures are written; it stays open, and says which file was written or why none was.
+    """Chooses how figures are written; it stays open, and reports which file was written or why none was.
 
     `kept` are the choices of the last time. `keeps_panels` has lines and grid among the panels from the
     start, as a figure that is opened has them.
@@ -565,7 +565,7 @@ class ExportDialog(QDialog):
         super().done(result)
 
     def take_numbers(self, found: Mapping[str, FigureSpec]) -> None:
-        """Write the same figures with numbers that have come meanwhile."""
+        """Update the figures with new numbers."""
         self._offered |= found
         if self.choices.format() in ("csv", "npz"):
             self._on_changed()
@@ -625,7 +625,7 @@ class ExportDialog(QDialog):
 
 
 def open_export(offered: Mapping[str, FigureSpec], shown: str, parent: QWidget) -> ExportDialog:
-    """Open the dialog with the choices of the last figure of this window, whichever part of it asks."""
+    """Open the dialog with the choices of this window's last figure, from any part of it."""
     last = parent.window().findChild(LastExport) or LastExport(parent)
     dialog = ExportDialog(offered, shown, folder=last.folder, kept=last.choices, parent=parent)
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)

@@ -1,4 +1,4 @@
-"""The figures that can be exported at this moment, made from what is shown."""
+"""The figures that can be exported now, made from what is shown."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -48,7 +48,7 @@ def offered_figures(
     gold: tuple[GoldCell, ...] = (),
     picture: PicturePart | None = None,
 ) -> dict[str, FigureSpec]:
-    """Every figure there is something to show for.
+    """Every figure that is not empty.
 
     `part` and `long_lines` are of a map shown by tiles, `inside` of the head that is looked into, `gold` the
     word links marked on the large map, `picture` what a vision model reads.
@@ -199,7 +199,7 @@ def _held(found: Kept | None, head: HeadRef) -> Kept:
 
 
 def _further_views(session: Session, known: Mapping[str, FigureSpec]) -> Iterator[FigureSpec]:
-    """The views of a trace that no page makes, of the selected heads, where the window has what they need."""
+    """The views of a trace that no page makes, of the selected heads, if the window has their data."""
     assert session.traced is not None
     wanted = Wanted(
         trace=_ShownTrace(session, session.traced),
@@ -216,19 +216,19 @@ def _further_views(session: Session, known: Mapping[str, FigureSpec]) -> Iterato
 
 
 def _in_columns(spec: FigureSpec) -> FigureSpec:
-    """The figure of a page over two columns of a journal, unless it asks for more room."""
+    """The figure of a page over two columns of a journal, unless it needs more room."""
     is_wider = spec.width_mm > _MOST_SQUEEZED_MM
     return spec if is_wider else replace(spec, width_mm=PAGE_MM[0], font_pt=PAGE_PT)
 
 
 def _with_role(spec: HeadFigure, roles: Mapping[HeadRef, str]) -> HeadFigure:
-    """The figure of a map whose caption can say what its head does."""
+    """The figure of a map with its head's role in the caption."""
     role = roles.get(spec.maps[0].head, "") if spec.maps and not spec.maps[0].name else ""
     return replace(spec, caption=replace(spec.caption, role=role)) if spec.caption is not None else spec
 
 
 def _with_gold(spec: HeadFigure, gold: tuple[GoldCell, ...]) -> HeadFigure:
-    """The figure of a map with gold links, its caption saying what the marks are."""
+    """The figure of a map with gold links, with the marks explained in the caption."""
     if not gold:
         return spec
     marks = "squares: gold links" + ("" if all(cell.is_sure for cell in gold) else ", rings: possible ones")
@@ -253,7 +253,7 @@ def _origin(session: Session, model: ModelInfo, caption: Caption) -> FigureOrigi
 
 
 def export_one(spec: FigureSpec | None, parent: QWidget) -> None:
-    """Open the dialog on a figure; nothing where there is none."""
+    """Open the dialog on a figure, if there is one."""
     if spec is None:
         return
     from attnscope.widgets.export.dialog import open_export  # not before the first paint

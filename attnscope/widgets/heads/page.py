@@ -1,4 +1,4 @@
-"""The Heads page: every head over texts in one table, sorted, filtered, and what the chosen one does."""
+"""The Heads page: every head over texts in one table, sorted, filtered, and the role of the chosen one."""
 
 from collections.abc import Callable
 from pathlib import Path
