@@ -6,12 +6,12 @@ The figure of attention that the arguments of `attnscope figure` ask for: which 
 import argparse
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from attnscope.cli.arguments import real, whole
 from attnscope.cli.inputs import parse_heads, parse_stack
 from attnscope.errors import UserError
-from attnscope.records.sites import ROWS, HeadRef, Site, Stack, check_heads
+from attnscope.records.sites import ROWS, Blend, Block, HeadRef, Hidden, Over, Scale, Site, Stack, check_heads
 
 if TYPE_CHECKING:
     from attnscope.figures.figure import Figure
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from attnscope.models import Model
     from attnscope.trace import Trace
 
-SCALES = ("fixed", "head", "row")
-BLENDS, OVERS = ("none", "mean", "max", "sum"), ("selection", "layer", "stack")
-HIDDEN = ("nothing", "first", "special", "both")
-BLOCKS = ("all", "aa", "ab", "ba", "bb")
 TURNS: "dict[str, Turn | None]" = {"auto": None, "0": 0, "45": 45, "90": 90}
 SIZES = ("single", "one-and-half", "double", "slide")
 ALSO = ("lines", "grid", "lines,grid")
@@ -74,7 +70,7 @@ def add_look_arguments(parser: argparse.ArgumentParser) -> None:
     """Colours, labels and panels."""
     parser.add_argument("--colour-map", default="viridis", help=f"{COLOURS} (default: %(default)s)")
     parser.add_argument(
-        "--scale", default="fixed", choices=SCALES, help="what the top of the colour scale means"
+        "--scale", default="fixed", choices=get_args(Scale), help="what the top of the colour scale means"
     )
     parser.add_argument("--values", action="store_true", help="print each weight in its cell")
     parser.add_argument("--turn", default="auto", choices=TURNS, help="rotation of key labels in degrees")
@@ -125,15 +121,15 @@ def add_look_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_aspect_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options for the aspect of maps, and for the lines drawn."""
-    parser.add_argument("--blend", default="none", choices=BLENDS, help="one map of several heads")
-    parser.add_argument("--over", default="selection", choices=OVERS, help="which heads are blended")
-    parser.add_argument("--hidden", default="nothing", choices=HIDDEN, help="keys to leave out")
+    parser.add_argument("--blend", default="none", choices=get_args(Blend), help="one map of several heads")
+    parser.add_argument("--over", default="selection", choices=get_args(Over), help="which heads are blended")
+    parser.add_argument("--hidden", default="nothing", choices=get_args(Hidden), help="keys to leave out")
     parser.add_argument("--renormalised", action="store_true", help="renormalise what is left of each row")
     parser.add_argument("--by-word", action="store_true", help="merge subwords into words")
     parser.add_argument(
         "--block",
         default="all",
-        choices=BLOCKS,
+        choices=get_args(Block),
         help="where two texts are read as one: which of them queries and keys come from",
     )
     parser.add_argument(

@@ -33,7 +33,7 @@ from attnscope.figures.spec import (
     check_spec,
     common_peak,
 )
-from attnscope.figures.style import MapStyle, Scale, Turn, plain_piece, plain_text, shorten
+from attnscope.figures.style import MapStyle, Turn, plain_piece, plain_text, shorten
 from attnscope.figures.token_axis import axis_names
 from attnscope.figures.views import VIEWS
 from attnscope.figures.views.grid import GridFigure
@@ -42,9 +42,9 @@ from attnscope.figures.views.panels import PanelsFigure, panels_of
 from attnscope.figures.views.picture import PictureFigure, PicturePart
 from attnscope.figures.words_and_numbers import gate_words
 from attnscope.records.maps import Picture
-from attnscope.records.sites import HeadName, Rows, Stack, head_named
+from attnscope.records.sites import Blend, Block, HeadName, Hidden, Over, Rows, Scale, Stack, head_named
 from attnscope.viewmodels.compare.difference import Way
-from attnscope.viewmodels.maps.aspect import Aspect, Blend, Block, Hidden, Over
+from attnscope.viewmodels.maps.aspect import Aspect
 
 # A figure on axes of matplotlib, which is not needed for anything else and imported only here.
 

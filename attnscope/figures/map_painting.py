@@ -27,7 +27,6 @@ from attnscope.figures.style import (
     NORMAL_PX,
     SMALL_PX,
     MapStyle,
-    Scale,
     Turn,
     font,
     isolated,
@@ -53,7 +52,7 @@ from attnscope.figures.token_axis import (
     widest,
 )
 from attnscope.records.maps import HeadMap
-from attnscope.records.sites import gate_note
+from attnscope.records.sites import Scale, gate_note
 from attnscope.records.tokens import Token
 
 BAR_PX = 10.0

@@ -10,8 +10,8 @@ from PySide6.QtCore import QLineF, QRectF, Qt
 from PySide6.QtGui import QColor, QImage, QPaintEngine, QPainter, QPen
 
 from attnscope.figures.colours import Palette, argb, lut_argb
-from attnscope.figures.style import Scale
 from attnscope.records.maps import SiteGrid
+from attnscope.records.sites import Scale
 
 NOT_ALLOWED, NO_DATA, FIRST_COLOUR = 0, 1, 2
 Codes = NDArray[np.uint16]

@@ -15,16 +15,16 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import repeat
-from typing import Literal
+from typing import Literal, get_args
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QFontMetricsF
 
 from attnscope.figures.colours import ColourMap
+from attnscope.records.sites import Scale
 from attnscope.records.tokens import Token
 
-Scale = Literal["fixed", "head", "row"]
-SCALES: tuple[Scale, ...] = ("fixed", "head", "row")
+SCALES: tuple[Scale, ...] = get_args(Scale)
 Turn = Literal[0, 45, 90]
 TURNS: tuple[Turn, ...] = (0, 45, 90)
 SMALL_PX, NORMAL_PX, LARGE_PX = 11, 13, 18

@@ -10,14 +10,13 @@ from typing import Literal, get_args
 from psygnal import Signal, SignalGroup, SignalInstance
 
 from attnscope.counting import number_text
-from attnscope.records.sites import Axis, HeadRef, Site, Stack, axes_of
+from attnscope.records.sites import Axis, HeadRef, Scale, Site, Stack, axes_of
 from attnscope.viewmodels.session.file import LookSaved
 
 Page = Literal["explore", "compare", "heads", "positions", "train", "labs", "learn"]
 _FORMER_PAGES = {"kernels": "labs"}
 """What pages were called when a session or the settings were written."""
 HeadViewKind = Literal["heatmap", "lines", "picture", "inside"]
-Scale = Literal["fixed", "head", "row"]
 Theme = Literal["system", "light", "dark", "projector"]
 Side = Literal["source", "target"]
 PagePart = Literal[
@@ -144,8 +143,8 @@ class ViewState:
         """Draw weights with another colour map."""
         self._set("colour_map", name, self.changed.style)
 
-    def set_scale(self, scale: Scale) -> None:
-        """Scale the colours by another rule."""
+    def set_scale(self, scale: str) -> None:
+        """Scale the colours by another rule; unknown ones are ignored."""
         if scale in SCALES:
             self._set("scale", scale, self.changed.style)
 
@@ -180,12 +179,11 @@ class ViewState:
     def show_saved(self, look: LookSaved) -> None:
         """Restore the look of a session file; unknown parts are ignored."""
         views: dict[str, HeadViewKind] = {name: name for name in get_args(HeadViewKind)}
-        scales: dict[str, Scale] = {name: name for name in SCALES}
         self.show_page(page_named(look.page) or self.page)
         self.show_view(views.get(look.view, self.view))
         if look.colour_map in COLOUR_MAP_NAMES:
             self.set_colour_map(look.colour_map)
-        self.set_scale(scales.get(look.scale, self.scale))
+        self.set_scale(look.scale)
         self.set_least_weight(look.least_weight)
         self.set_strongest(look.n_strongest)
         self.choose_position(look.position)

@@ -27,7 +27,7 @@ from attnscope.figures.map_painting import MapLayout, whole_view
 from attnscope.figures.style import LARGE_PX, NORMAL_PX, SMALL_PX, MapStyle, font, type_at, type_px
 from attnscope.settings import Settings
 from attnscope.viewmodels.session.opening import Placeholder
-from attnscope.viewmodels.view_state import Scale, ViewState, page_named
+from attnscope.viewmodels.view_state import ViewState, page_named
 from attnscope.widgets.form_parts import column, row
 from attnscope.widgets.labels import PlainLabel, named
 from attnscope.widgets.theme import Dressed
@@ -175,8 +175,7 @@ def remembered_view(settings: Settings) -> ViewState:
     view.set_theme(settings.theme)
     view.set_size(settings.size_percent)
     view.set_colour_map(settings.colour_map if settings.colour_map in COLOUR_MAPS else "viridis")
-    scales: dict[str, Scale] = {"fixed": "fixed", "head": "head", "row": "row"}
-    view.set_scale(scales.get(settings.scale, "fixed"))
+    view.set_scale(settings.scale)
     view.show_page(page_named(settings.page) or "explore")
     return view
 

@@ -7,17 +7,9 @@ import pytest
 from session_samples import Desk, head_map, ref, tokens
 
 from attnscope.figures import NO_DATA, NOT_ALLOWED, codes_from_grid
-from attnscope.records import HeadMap, Site, SiteGrid, Token
+from attnscope.records import Block, HeadMap, Site, SiteGrid, Token
 from attnscope.viewmodels import ViewState
-from attnscope.viewmodels.maps import (
-    BLOCKS,
-    Aspect,
-    Block,
-    block_note,
-    grid_through,
-    map_through,
-    segments_of,
-)
+from attnscope.viewmodels.maps import BLOCKS, Aspect, block_note, grid_through, map_through, segments_of
 from attnscope.widgets import choice_offers, has_two_texts
 
 SEP = Token(id=3, piece="[SEP]", is_special=True)

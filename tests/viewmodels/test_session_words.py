@@ -272,7 +272,7 @@ def test_that_a_view_state_tells_only_what_changed():
     told = names_told(view.changed)
     view.set_colour_map("viridis")
     view.set_colour_map("magma")
-    view.set_scale("nonsense")  # type: ignore[arg-type]
+    view.set_scale("nonsense")
     view.set_theme("dark")
     assert told == ["style", "theme"]
 

@@ -33,7 +33,6 @@ from attnscope.figures.style import (
     NORMAL_PX,
     SMALL_PX,
     MapStyle,
-    Scale,
     font,
     plain_text,
     shorten,
@@ -45,6 +44,7 @@ from attnscope.figures.views.head import HeadFigure, widest_of
 from attnscope.figures.views.lines import LinesFigure, comparable
 from attnscope.figures.words_and_numbers import change_words, map_arrays, map_rows, mask_words, scale_words
 from attnscope.records.maps import HeadMap, SelfCheck, SiteGrid
+from attnscope.records.sites import Scale
 
 Panel = HeadFigure | LinesFigure | GridFigure
 MAX_PANELS = 12

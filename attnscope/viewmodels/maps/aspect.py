@@ -5,7 +5,7 @@ import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,11 @@ from attnscope.records.messages import HeadsShown, ShowHeads, Traced
 from attnscope.records.models import ModelInfo
 from attnscope.records.sites import (
     ROWS,
+    Blend,
+    Block,
     HeadRef,
+    Hidden,
+    Over,
     Rows,
     Site,
     Stack,
@@ -34,11 +38,6 @@ from attnscope.viewmodels.query import Requests
 
 if TYPE_CHECKING:
     from attnscope.viewmodels.session.state import Session
-
-Blend = Literal["none", "mean", "max", "sum"]
-Over = Literal["selection", "layer", "stack"]
-Hidden = Literal["nothing", "first", "special", "both"]
-Block = Literal["all", "aa", "ab", "ba", "bb"]
 
 BLENDS: dict[Blend, str] = {
     "none": "one head",

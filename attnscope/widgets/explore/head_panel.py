@@ -30,7 +30,7 @@ from attnscope.viewmodels.session.changes import (
 )
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import States
-from attnscope.viewmodels.view_state import SCALES, Cell, HeadViewKind, Highlight, Scale, ViewState
+from attnscope.viewmodels.view_state import SCALES, Cell, HeadViewKind, Highlight, ViewState
 from attnscope.widgets.actions import allow, writes
 from attnscope.widgets.causes.inside_panel import InsidePanel
 from attnscope.widgets.explore.head_view import FINDING, NO_HEADS, HeadView, LinesView, PictureView
@@ -358,8 +358,7 @@ class HeadHeading(FlowRow):
 
     @Slot(str)
     def _on_scale_chosen(self, name: str) -> None:
-        scales: dict[str, Scale] = {scale: scale for scale in SCALES}
-        self._view.set_scale(scales[name])
+        self._view.set_scale(name)
 
     @Slot()
     def _on_back_clicked(self) -> None:

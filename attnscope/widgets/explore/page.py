@@ -12,21 +12,9 @@ from PySide6.QtWidgets import QHBoxLayout, QSplitter, QStackedWidget, QToolButto
 from attnscope.fields import Value
 from attnscope.figures.style import type_at, type_px
 from attnscope.records.messages import Traced
-from attnscope.records.sites import ROWS, Rows
+from attnscope.records.sites import ROWS, Blend, Block, Hidden, Over, Rows
 from attnscope.records.tiles import is_long
-from attnscope.viewmodels.maps.aspect import (
-    BLENDS,
-    BLOCKS,
-    HIDDEN,
-    OVERS,
-    ROW_WORDS,
-    Aspect,
-    Blend,
-    Block,
-    Hidden,
-    Over,
-    even_words,
-)
+from attnscope.viewmodels.maps.aspect import BLENDS, BLOCKS, HIDDEN, OVERS, ROW_WORDS, Aspect, even_words
 from attnscope.viewmodels.session.opening import stage_of
 from attnscope.viewmodels.session.state import Session
 from attnscope.viewmodels.states import States

@@ -40,10 +40,11 @@ from attnscope.figures.spec import (
     check_dots,
     check_spec,
 )
-from attnscope.figures.style import TURNS, MapStyle, Scale, Turn, type_px
+from attnscope.figures.style import TURNS, MapStyle, Turn, type_px
 from attnscope.figures.token_axis import axis_names
 from attnscope.figures.views.panels import MAX_COLUMNS, PanelsFigure
 from attnscope.figures.words_and_numbers import first_lines
+from attnscope.records.sites import Scale
 from attnscope.viewmodels.view_state import SCALES
 from attnscope.widgets.dialogs import ask_file
 from attnscope.widgets.form_parts import column, inset_text, monospaced_font, row
