@@ -4,16 +4,13 @@
     kinds     why a query sees a key (see KINDS), NaN where it does not         [T, T]
     steps     layers until query i can know anything of token j, NaN: never     [T, T]
 
-A query sees: window, the keys at most `window` places away (Beltagy et al. 2020, section 3.1); dilated,
-every `dilation`-th of those at most `window`·`dilation` away; global, besides a window the first `n_global`
-tokens, which see everything; bigbird, besides that random blocks (Zaheer et al. 2020, section 2); prefix,
-the first `n_prefix` tokens and what stands before itself (Liu et al. 2018). These are the rules of the
-engine's masks of the same names, written here in numpy and compared with them in the tests.
+The masks are those of `attnscope.schemes.masks` whose keys have a control here, and the causal one. They are
+written here in numpy, and compared in the tests with the rules that the engine computes with.
 """
 
 import random
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,25 +19,26 @@ from attnscope.counting import format_number, plural
 from attnscope.fields import number, one_of, redraw, switch
 from attnscope.labs.lab import Lab, LabWords
 from attnscope.records.charts import CellMap
+from attnscope.schemes.masks import MASKS as SCHEMES
+from attnscope.schemes.masks.mask import Mask
 
-MaskName = Literal["full", "causal", "prefix", "window", "dilated", "global", "bigbird"]
+if TYPE_CHECKING:
+    from attnscope.nn import ModelConfig
+
 Numbers = NDArray[np.float64]
 Cells = NDArray[np.bool_]
 
-MASKS: dict[MaskName, str] = {
-    "full": "full",
-    "causal": "causal",
-    "prefix": "prefix",
-    "window": "sliding window",
-    "dilated": "dilated window",
-    "global": "window + global",
-    "bigbird": "BigBird",
+_KEYS = {"window", "dilation", "global_tokens", "prefix_tokens"}
+_OF_LINKS = {"random_blocks", "mask_block", "mask_seed", "random_links"}
+_SCHEMES = {name: one for name, one in SCHEMES.items() if {*one.choices} <= _KEYS | _OF_LINKS}
+CAUSAL = "causal"
+MASKS = {
+    name: name if name == CAUSAL else _SCHEMES[name].title
+    for name in dict.fromkeys(("full", CAUSAL, *_SCHEMES))
 }
 KINDS: tuple[str, ...] = ("seen", "global", "random", "prefix")
 """Why a cell is open; the numbers in `kinds` count from 1."""
 NEAR, GLOBAL, RANDOM, PREFIX = 1, 2, 3, 4
-BANDED: tuple[MaskName, ...] = ("window", "dilated", "global", "bigbird")
-WITH_GLOBAL: tuple[MaskName, ...] = ("global", "bigbird")
 MAX_TOKENS = 96
 
 
@@ -48,13 +46,13 @@ MAX_TOKENS = 96
 class MaskChoice:
     """A mask and its numbers; those the mask does not use are ignored. `is_causal`: causal besides."""
 
-    mask: MaskName = one_of("bigbird", MASKS, title="mask", tip="Which keys a query may see")
+    mask: str = one_of("bigbird", MASKS, title="mask", tip="Which keys a query may see")
     is_causal: bool = switch(
         False,
         title="also causal",
         tip="No key after the query, as in a decoder",
-        is_used=lambda c: c.mask not in ("causal", "prefix"),
-        shown=lambda c: c.is_causal or c.mask in ("causal", "prefix"),
+        is_used=lambda c: not c.is_one_way,
+        shown=lambda c: c.is_causal or c.is_one_way,
     )
     n_tokens: int = number(48, range(8, MAX_TOKENS + 1), title="tokens", tip="Length of the text, T")
     window: int = number(
@@ -62,42 +60,42 @@ class MaskChoice:
         range(17),
         title="window",
         tip="Positions a query sees on each side",
-        is_used=lambda c: c.mask in BANDED,
+        is_used=lambda c: "window" in c.scheme.choices,
     )
     dilation: int = number(
         2,
         range(1, 9),
         title="dilation",
         tip="Only every n-th position is seen",
-        is_used=lambda c: c.mask == "dilated",
+        is_used=lambda c: "dilation" in c.scheme.choices,
     )
     n_global: int = number(
         2,
         range(9),
         title="global",
         tip="Tokens that see and are seen by all",
-        is_used=lambda c: c.mask in WITH_GLOBAL,
+        is_used=lambda c: "global_tokens" in c.scheme.choices,
     )
     n_random: int = number(
         1,
         range(5),
         title="random",
         tip="Random earlier blocks for each block",
-        is_used=lambda c: c.mask == "bigbird",
+        is_used=lambda c: c.scheme.draws_links,
     )
     block: int = number(
-        2, range(1, 9), title="block", tip="Tokens in a block", is_used=lambda c: c.mask == "bigbird"
+        2, range(1, 9), title="block", tip="Tokens in a block", is_used=lambda c: c.scheme.draws_links
     )
     n_prefix: int = number(
         10,
         range(33),
         title="prefix",
         tip="Tokens that everything sees",
-        is_used=lambda c: c.mask == "prefix",
+        is_used=lambda c: c.scheme.has_prefix,
     )
     n_padding: int = number(0, range(8), title="padding", tip="Padding tokens at the end")
     seed: int = redraw(
-        title="Other random blocks", tip="Draw new random blocks", is_used=lambda c: c.mask == "bigbird"
+        title="Other random blocks", tip="Draw new random blocks", is_used=lambda c: c.scheme.draws_links
     )
 
     def __post_init__(self) -> None:
@@ -105,6 +103,26 @@ class MaskChoice:
             raise ValueError(f"no mask for {self.n_tokens} tokens")
         if min(self.window, self.n_global, self.n_random, self.n_prefix, self.n_padding) < 0:
             raise ValueError("a mask takes no negative numbers")
+
+    @property
+    def scheme(self) -> Mask:
+        """The mask besides causality."""
+        return _SCHEMES["full" if self.mask == CAUSAL else self.mask]
+
+    @property
+    def is_dilated(self) -> bool:
+        """Whether a window has gaps."""
+        return self.scheme.step(cast("ModelConfig", self)) > 1
+
+    @property
+    def is_one_way(self) -> bool:
+        """Whether the mask itself says which later keys a query sees: none, or those of a prefix."""
+        return self.mask == CAUSAL or self.scheme.has_prefix
+
+    @property
+    def global_tokens(self) -> int:
+        """`n_global`, by the name that a mask reads."""
+        return self.n_global
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,21 +172,21 @@ def mask_kinds(choice: MaskChoice) -> Numbers:
     i, j = np.ogrid[: choice.n_tokens, : choice.n_tokens]
     kinds = np.full((choice.n_tokens, choice.n_tokens), np.nan)
     distance = np.abs(i - j)
-    is_causal = choice.is_causal or choice.mask == "causal"
-    if choice.mask in ("full", "causal"):
+    scheme, numbers = choice.scheme, cast("ModelConfig", choice)
+    is_causal = choice.mask == CAUSAL or (choice.is_causal and not scheme.has_prefix)
+    if scheme.is_full:
         kinds[:] = NEAR
-    elif choice.mask == "prefix":
-        is_causal = False
+    elif scheme.has_prefix:
         kinds[j <= i] = NEAR
         kinds[np.broadcast_to(j < choice.n_prefix, kinds.shape)] = PREFIX
     else:
-        step = choice.dilation if choice.mask == "dilated" else 1
-        near = (distance <= choice.window * step) & (distance % step == 0)
-        if choice.mask == "bigbird":
+        step, stride, n_global = (read(numbers) for read in (scheme.step, scheme.stride, scheme.n_global))
+        if scheme.draws_links:
             kinds[_linked(choice)] = RANDOM
-        kinds[near] = NEAR
-        if choice.mask in WITH_GLOBAL:
-            kinds[(i < choice.n_global) | (j < choice.n_global)] = GLOBAL
+        kinds[(distance <= choice.window * step) & (distance % step == 0)] = NEAR
+        if stride:
+            kinds[distance % stride == 0] = NEAR
+        kinds[(i < n_global) | (j < n_global)] = GLOBAL
     if is_causal:
         kinds[j > i] = np.nan
     if choice.n_padding:
@@ -232,20 +250,9 @@ def _pairs_that_matter(choice: MaskChoice) -> Cells:
     n_real = choice.n_tokens - choice.n_padding
     i, j = np.ogrid[: choice.n_tokens, : choice.n_tokens]
     wanted: Cells = (i != j) & (j < n_real) & (i < n_real)
-    if choice.is_causal or choice.mask in ("causal", "prefix"):
+    if choice.is_causal or choice.is_one_way:
         wanted = wanted & (j < i)
     return wanted
-
-
-_FORMULAS: dict[MaskName, str] = {
-    "full": "i sees every j",
-    "causal": "i sees j ≤ i",
-    "prefix": "i sees j ≤ i or j < prefix",
-    "window": "i sees |i − j| ≤ window",
-    "dilated": "|i − j| ≤ window·dilation, a multiple of dilation",
-    "global": "|i − j| ≤ window, or i or j < global",
-    "bigbird": "window, global, random blocks",
-}
 
 
 def _words(choice: MaskChoice, n_seen: int, share: float, n_layers: int, never: float) -> LabWords:
@@ -257,16 +264,21 @@ def _words(choice: MaskChoice, n_seen: int, share: float, n_layers: int, never: 
         ("longest path, layers", str(n_layers)),
         ("all reach all after", reach),
     )
-    causal = "and j ≤ i" if choice.is_causal and choice.mask in ("full", *BANDED) else ""
-    formula = (_FORMULAS[choice.mask], *([causal] if causal else []), "not allowed: score −∞, weight 0")
+    causal = "and j ≤ i" if choice.is_causal and not choice.is_one_way else ""
+    seen = choice.scheme.formula or choice.scheme.words.replace("`", "")
+    formula = (
+        "i sees j ≤ i" if choice.mask == CAUSAL else seen,
+        *([causal] if causal else []),
+        "not allowed: score −∞, weight 0",
+    )
     return LabWords(formula=formula, numbers=numbers, sentence=_sentence(choice, share, n_layers, never))
 
 
 def _sentence(choice: MaskChoice, share: float, n_layers: int, never: float) -> str:
-    whom = "every earlier token" if choice.is_causal or choice.mask in ("causal", "prefix") else "every other"
+    whom = "every earlier token" if choice.is_causal or choice.is_one_way else "every other"
     cost = f"{share:.0%} of the cells are computed"
     if never:
-        is_dilated = choice.mask == "dilated" and choice.dilation > 1 and choice.window
+        is_dilated = choice.is_dilated and choice.window
         why = "the steps of the dilation never mix" if is_dilated else "some paths are closed"
         return f"{cost}, but {never:.0%} of the pairs never meet, however many layers there are: {why}."
     if n_layers == 1:
@@ -277,12 +289,15 @@ def _sentence(choice: MaskChoice, share: float, n_layers: int, never: float) -> 
 
 def _way(choice: MaskChoice) -> str:
     """The path of information from one token to a distant one."""
-    if choice.mask == "dilated" and choice.dilation > 1:
+    if choice.is_dilated:
         return "Steps of the dilation reach further at the same cost. "
-    if choice.mask not in BANDED:
+    scheme, numbers = choice.scheme, cast("ModelConfig", choice)
+    if scheme.is_full or scheme.has_prefix:
         return ""
-    has_random = choice.mask == "bigbird" and choice.n_random > 0
-    has_global = choice.mask in WITH_GLOBAL and choice.n_global > 0
+    if scheme.stride(numbers) > 1:
+        return "Keys at a stride are shortcuts to any distance. "
+    has_random = scheme.draws_links and choice.n_random > 0
+    has_global = scheme.n_global(numbers) > 0
     if has_global and not choice.is_causal:
         if has_random:
             return "Global tokens and random blocks are shortcuts between distant positions. "
@@ -320,8 +335,12 @@ class MaskStructure(Lab[MaskChoice, MaskShown]):
     name = "Masks as structure"
     group = "Masks"
     order = 1
-    shows = "Causal, windowed, dilated and sparse masks, and how many layers it takes to reach a token"
-    source = "Liu et al. 2018; Beltagy et al. 2020, section 3.1; Zaheer et al. 2020, section 2"
+    shows = (
+        "Causal, windowed, dilated, strided and sparse masks, and how many layers it takes to reach a token"
+    )
+    source = (
+        "Liu et al. 2018; Child et al. 2019; Beltagy et al. 2020, section 3.1; Zaheer et al. 2020, section 2"
+    )
     search = (
         "look-ahead mask",
         "padding mask",
@@ -330,8 +349,8 @@ class MaskStructure(Lab[MaskChoice, MaskShown]):
         "masked self-attention",
         "local attention",
     )
-    help = """Which keys each query sees under causal, prefix, windowed, dilated, global and random masks,
-    what share of T² is computed, and how many layers it takes to reach a token.
+    help = """Which keys each query sees under causal, prefix, windowed, dilated, strided, global and random
+    masks, what share of T² is computed, and how many layers it takes to reach a token.
     """
 
     example = MaskChoice()

@@ -213,7 +213,7 @@ def test_that_a_dilated_window_never_joins_its_steps() -> None:
 @pytest.mark.parametrize("mask", list(MASKS))
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_that_layers_to_reach_are_shortest_ways(mask: str, is_causal: bool) -> None:
-    choice = replace(MASKS_AS_STRUCTURE.example, mask=mask, n_tokens=12, is_causal=is_causal)  # type: ignore[arg-type]
+    choice = replace(MASKS_AS_STRUCTURE.example, mask=mask, n_tokens=12, is_causal=is_causal)
     shown = MASKS_AS_STRUCTURE.resolve(choice)
     allowed = ~np.isnan(shown.kinds)
     for i in range(12):  # breadth first, the slow obvious way

@@ -9,9 +9,15 @@ import torch
 from attnscope.fields import fields_of
 from attnscope.labs import LABS
 from attnscope.nn import ModelConfig, build_self_mask
+from attnscope.schemes.masks import MASKS as SCHEMES
 
 LAB = LABS["Masks as structure"]
 MASKS = next(field for field in fields_of(LAB.example) if field.name == "mask").options
+
+
+def test_that_the_lab_has_every_mask_whose_keys_it_can_set() -> None:
+    assert {*MASKS} == {"causal", *SCHEMES} - {"segment-recurrence"}
+    assert MASKS["strided"] == SCHEMES["strided"].title
 
 
 @pytest.mark.parametrize("mask", list(MASKS))
@@ -21,7 +27,7 @@ def test_that_the_labs_mask_is_the_engines(mask: str, is_causal: bool, n_padding
     for seed, window, n_global, block in ((0, 2, 1, 4), (5, 1, 3, 2), (9, 3, 0, 3)):
         choice = replace(
             LAB.example,
-            mask=mask,  # type: ignore[arg-type]
+            mask=mask,
             n_tokens=29,
             is_causal=is_causal,
             n_padding=n_padding,
@@ -36,7 +42,7 @@ def test_that_the_labs_mask_is_the_engines(mask: str, is_causal: bool, n_padding
         config = ModelConfig(
             form="decoder",
             vocab_size=8,
-            mask="full" if mask == "causal" else mask,  # type: ignore[arg-type]
+            mask="full" if mask == "causal" else mask,
             window=window,
             dilation=3,
             global_tokens=n_global,

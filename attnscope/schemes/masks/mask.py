@@ -19,6 +19,8 @@ class Mask(Scheme):
 
     words: ClassVar[str] = ""
     """What a query sees, for people."""
+    formula: ClassVar[str] = ""
+    """The keys j that query i sees, as the lab shows it; without one it shows the words."""
     source: ClassVar[str] = ""
     """Where it comes from: authors and year."""
     choices: ClassVar[tuple[str, ...]] = ()
