@@ -1,4 +1,4 @@
-"""Labels and tooltips that never read their text as HTML, and what every panel needs."""
+"""Labels and tooltips that never interpret their text as HTML, and helpers for every panel."""
 
 import html
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ _Widget = TypeVar("_Widget", bound=QWidget)
 
 
 def watch_seen(widget: QWidget, watch: Callable[[bool], None]) -> None:
-    """Tell `watch` whether `widget` can be seen: who looks is asked for what is missing, nobody for nothing.
+    """Tell `watch` whether `widget` is visible: only visible widgets request data.
 
     Call it before `when_seen`, which then shows what came meanwhile before more is asked for.
     """
@@ -25,14 +25,14 @@ def watch_seen(widget: QWidget, watch: Callable[[bool], None]) -> None:
 
 
 def when(widget: QObject, react: Callable[[], object], *signals: SignalInstance) -> None:
-    """Call `react` whenever one of `signals` is emitted, for as long as `widget` lives."""
+    """Call `react` whenever one of `signals` is emitted, during the life of `widget`."""
     for signal in signals:
         signal.connect(react, max_args=0)
     widget.destroyed.connect(lambda: _disconnect(signals, react))
 
 
 def when_seen(widget: QWidget, react: Callable[[], object], *signals: SignalInstance) -> None:
-    """As `when`; in a window that is shown, what comes while `widget` is not seen waits until it is.
+    """As `when`; in a visible window, calls are deferred while `widget` is hidden.
 
     Then `react` is called once, however often its signals came. For what only shows: nobody may ask it what
     it holds while it cannot be seen.
@@ -57,7 +57,7 @@ class _Reactions(QObject):
         widget.installEventFilter(self)
 
     def wish(self, react: Callable[[], object]) -> None:
-        """React now, or when the widget comes into sight."""
+        """React now, or once the widget becomes visible."""
         self._wished.pop(react, None)
         self._wished[react] = None
         if self._widget.isVisible() or not self._widget.window().isVisible():
@@ -76,7 +76,7 @@ class _Reactions(QObject):
 
 
 class _Seen(QObject):
-    """Watches a widget come into sight and leave it."""
+    """Watches a widget become visible and hidden."""
 
     def __init__(self, widget: QWidget, watch: Callable[[bool], None]) -> None:
         super().__init__(widget)
@@ -90,7 +90,7 @@ class _Seen(QObject):
 
 
 def ground(widget: _Widget, role: str, edge: str = "") -> _Widget:
-    """`widget` with the background of a role, which the style sheet paints, and a line along an `edge`."""
+    """`widget` with the background of a role, painted by the style sheet, and a line along an `edge`."""
     widget.setProperty("role", role)
     if edge:
         widget.setProperty("edge", edge)
@@ -99,12 +99,12 @@ def ground(widget: _Widget, role: str, edge: str = "") -> _Widget:
 
 
 def plain_tooltip(text: str) -> str:
-    """`text` as a tooltip that shows it letter by letter, whatever it holds."""
+    """`text` as a tooltip that shows it literally."""
     return f"<div style='white-space: pre-wrap'>{html.escape(text)}</div>" if text else ""
 
 
 class Telling(QWidget if TYPE_CHECKING else object):  # type: ignore[misc]
-    """Lets the tooltip of a widget say what is under the cursor."""
+    """Lets the tooltip of a widget describe the item under the cursor."""
 
     def tip_at(self, place: QPointF) -> str:
         """Tooltip of a position; empty for none."""
@@ -118,7 +118,7 @@ class Telling(QWidget if TYPE_CHECKING else object):  # type: ignore[misc]
 
 
 class PlainLabel(QLabel):
-    """A label for text from anywhere; `role` says how it looks (see theme.py)."""
+    """A label for any text; `role` is its look (see theme.py)."""
 
     def __init__(
         self,
@@ -136,12 +136,12 @@ class PlainLabel(QLabel):
             self.setProperty("role", role)
 
     def say(self, text: str) -> None:
-        """Show a text; without one the label takes no room."""
+        """Show a text; if empty, the label takes no room."""
         self.setText(text)
         self.setVisible(bool(text))
 
     def set_role(self, role: str) -> None:
-        """Look like another kind of label."""
+        """Set the look of another role."""
         if self.property("role") != role:
             self.setProperty("role", role)
             self.style().unpolish(self)
@@ -149,7 +149,7 @@ class PlainLabel(QLabel):
 
 
 class ElidedLabel(PlainLabel):
-    """A label that ends in … when there is no room, with the whole text as its tooltip.
+    """A label that ends in … if there is no room, with the whole text as its tooltip.
 
     It has one line, or at most `n_lines`: as many as the text needs at the width there is.
     """
@@ -170,11 +170,11 @@ class ElidedLabel(PlainLabel):
         return QSize(0, self.fontMetrics().height())
 
     def sizeHint(self) -> QSize:
-        """As wide as what is shown, one line high."""
+        """As wide as the shown text, one line high."""
         return QSize(super().sizeHint().width(), self.fontMetrics().height())
 
     def set_full_text(self, text: str, about: str = "") -> None:
-        """Show `text`, cut to the width there is; the tooltip says `about`, or else what was cut."""
+        """Show `text`, cut to the available width; the tooltip is `about`, or else the full text."""
         if (text, about) != (self._full, self._about):
             self._full, self._about = text, about
             self._elide()
@@ -202,7 +202,7 @@ _LEAST_LETTERS, _FILLED = 9, 0.92
 
 
 def rule(*, is_vertical: bool = False) -> QFrame:
-    """A line of one pixel between two things."""
+    """A line of one pixel as a separator."""
     line = QFrame()
     line.setProperty("role", "rule")
     if is_vertical:
@@ -213,7 +213,7 @@ def rule(*, is_vertical: bool = False) -> QFrame:
 
 
 def named(widget: _Widget, name: str = "", tip: str = "", *, role: str = "") -> _Widget:
-    """The widget, with a name for those who cannot see it, a tooltip, and the look of a role (theme.py)."""
+    """The widget, with an accessible name, a tooltip, and the look of a role (theme.py)."""
     if name:
         widget.setAccessibleName(name)
     if tip:
@@ -248,7 +248,7 @@ def tool_button(
     is_checkable: bool = False,
     clicked: Callable[..., object] | QtSignal | None = None,
 ) -> QToolButton:
-    """A button with a text, and a name for those who cannot see it."""
+    """A button with a text, and an accessible name."""
     button = named(QToolButton(), name, tip, role=role)
     button.setText(text)
     button.setCheckable(is_checkable)
@@ -262,13 +262,13 @@ class Failing(Protocol):
     """A page's signal `failed`."""
 
     def emit(self, subject: str, why: str, /) -> None:
-        """Tell why, or with no words that nothing is wrong with the subject any more."""
+        """Report an error, or with an empty text that there is none any more."""
         ...
 
 
 @contextmanager
 def told_failures(failed: Failing, subject: str) -> Iterator[None]:
-    """Do something that the person may have to mend; what they are told of it lasts until it goes well."""
+    """Do something that may fail for a reason the user can correct; the message stays until it succeeds."""
     try:
         yield
     except UserError as error:

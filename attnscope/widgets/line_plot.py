@@ -22,7 +22,7 @@ from attnscope.widgets.theme import Dressing
 
 
 class UprightAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
-    """An axis whose numbers never stand closer than a line of type."""
+    """An axis whose numbers are never closer than a line of type."""
 
     def tickSpacing(self, low: float, high: float, size: float) -> list[tuple[float, float]]:
         levels: list[tuple[float, float]] = super().tickSpacing(low, high, size)
@@ -34,13 +34,13 @@ class UprightAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
         return [(next((step for step in seen if step >= least), seen[-1]), 0)]
 
     def boundingRect(self) -> QRectF:
-        """Numbers at the ends of a low plot are written too: they need a little room beyond it."""
+        """Include the numbers at the ends of a low plot, which need a little room beyond it."""
         beyond = _BEYOND_SHARE * QFontMetricsF(font(SMALL_PX)).height()
         return QRectF(super().boundingRect()).adjusted(0.0, -beyond, 0.0, beyond)
 
 
 class LevelAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
-    """An axis of what is counted, such as steps: between 2 and 3 there is nothing to name."""
+    """An axis of counts, such as steps: there are no ticks between 2 and 3."""
 
     is_whole = True
 
@@ -52,7 +52,7 @@ class LevelAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
 
 
 def _show_numbers(axis: pg.AxisItem, is_shown: bool) -> None:
-    """Write numbers along an axis, or none; one whose style is set is painted anew."""
+    """Show or hide the numbers of an axis; it is repainted if its style is set."""
     if axis.style["showValues"] != is_shown:
         axis.setStyle(showValues=is_shown)
 
@@ -71,7 +71,7 @@ Points = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line of a plot; `label` is written at its right end, empty writes none; a strong one is thicker."""
+    """One line of a plot; `label` is written at its right end, unless empty; a strong one is thicker."""
 
     xs: Points
     ys: Points
@@ -85,7 +85,7 @@ class Line:
 
 
 def _shown(line: Line, is_log: bool) -> Points:
-    """The values as they stand on the axis: themselves, or their logarithms where they have one."""
+    """The values as drawn: themselves, or their logarithms if positive."""
     if not is_log:
         return line.ys
     positive = np.where(line.ys > 0, line.ys, np.nan)
@@ -93,7 +93,7 @@ def _shown(line: Line, is_log: bool) -> Points:
 
 
 def _ends(arrays: list[Points]) -> tuple[float, float] | None:
-    """The least and the largest number; None where there is none."""
+    """The smallest and the largest number; None if there is none."""
     lows = [float(np.nanmin(a)) for a in (x[np.isfinite(x)] for x in arrays) if len(a)]
     highs = [float(np.nanmax(a)) for a in (x[np.isfinite(x)] for x in arrays) if len(a)]
     ends = (min(lows), max(highs)) if lows else None
@@ -114,7 +114,7 @@ class _DrawnLine:
         self._dots.setVisible(False)
 
     def draw(self, line: Line, shown: Points, background: str) -> None:
-        """Draw a line with the values `shown`; a pale one in between its colour and the background."""
+        """Draw a line with the values `shown`; a pale one halfway between its colour and the background."""
         has_points = line.has_points or len(line.xs) == 1  # one alone is no line
         self._curve.setVisible(True)
         self._dots.setVisible(has_points)
@@ -145,25 +145,25 @@ class _EndLabels(QObject):
         self._items: list[QGraphicsSimpleTextItem] = []
 
     def set_lines(self, lines: tuple[Line, ...], shown: list[Points]) -> None:
-        """The lines that are drawn, with their values as they are `shown`; they are placed with the next."""
+        """Set the drawn lines, with their values as `shown`; they are placed with the next call."""
         self._lines, self._shown = lines, shown
         while len(self._items) < len(lines):
             self._items.append(QGraphicsSimpleTextItem(self._plot))
             self._items[-1].setFont(font(SMALL_PX))
 
     def set_cursor(self, x: float | None) -> None:
-        """Write the values there, or none."""
+        """Write the values at the cursor, or none."""
         self._cursor_x = math.nan if x is None else x
         self.place()
 
     def fit_type(self) -> None:
-        """Type has another size."""
+        """Adapt to another size of type."""
         for item in self._items:
             item.setFont(font(SMALL_PX))
 
     @Slot()
     def place(self) -> None:
-        """Write each beside the end of its line, moved apart where they would overlap."""
+        """Write each beside the end of its line, moved apart to avoid overlap."""
         if self.width_px == 0:
             return
         area = self._plot.getViewBox().sceneBoundingRect()
@@ -192,7 +192,7 @@ class _EndLabels(QObject):
         return QPointF(view.mapViewToScene(QPointF(xs[known[-1]], shown[known[-1]])))
 
     def _text(self, line: Line) -> str:
-        """The label, with the value under the cursor where it is wanted; cut where both have no room."""
+        """The label, with the value under the cursor if wanted; cut if both have no room."""
         x, value = self._cursor_x, ""
         if self.has_values and len(line.xs) and line.xs[0] <= x <= line.xs[-1]:
             nearest = int(np.argmin(np.abs(line.xs - x)))
@@ -203,12 +203,12 @@ class _EndLabels(QObject):
 
 
 class _HeldRange:
-    """An axis that stays while the data fill it well enough, so that it does not tremble as they come."""
+    """An axis that stays while the data fill it well enough, so that it does not jitter as they grow."""
 
     _low, _high = math.inf, -math.inf
 
     def forget(self) -> None:
-        """Other data: the next axis is theirs."""
+        """Reset for other data."""
         self._low, self._high = math.inf, -math.inf
 
     def around(self, low: float, high: float) -> tuple[float, float]:
@@ -287,14 +287,14 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
             mark.setPen(pg.mkPen(self.theme.line, style=Qt.PenStyle.DashLine))
 
     def set_x_numbers(self, has_numbers: bool) -> None:
-        """Write numbers along the axis, or leave them to a plot below that has the same axis."""
+        """Write numbers along the axis, or leave them to a plot below with the same axis."""
         self._has_x_numbers = has_numbers
         is_shown = has_numbers and any(len(line.xs) for line in self._lines)
         _show_numbers(self.getPlotItem().getAxis("bottom"), is_shown)
         self._fit_type()
 
     def _fit_type(self) -> None:
-        """Make room for type at its present size."""
+        """Adapt to the current size of type."""
         plot = self.getPlotItem()
         for side in ("left", "bottom"):
             plot.getAxis(side).setStyle(tickFont=font(SMALL_PX))
@@ -304,19 +304,19 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
         self._labels.fit_type()
 
     def set_log(self, is_log: bool) -> None:
-        """Draw the logarithm of the values; what is not above 0 breaks its line."""
+        """Draw the logarithm of the values; the line is broken at values that are not positive."""
         if is_log != self._is_log:
             self.set_lines(self._lines, is_log=is_log)
 
     def set_label_px(self, label_px: int, *, has_values: bool = True) -> None:
-        """Keep another width free for the labels at the right, with the values at the cursor or without."""
+        """Set the width for the labels at the right, with or without the values at the cursor."""
         self._labels.has_values = has_values
         if label_px != self._labels.width_px:
             self._labels.width_px = label_px
             self._fit_type()
 
     def set_whole_x(self, is_whole: bool) -> None:
-        """Whether the x axis counts something, or measures it."""
+        """Set whether the x axis has whole numbers."""
         if is_whole != self._along.is_whole:
             self._along.is_whole = is_whole
             self._along.picture = None  # painted anew, though its range may stay
@@ -326,7 +326,7 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
         self._x_range = x_range
 
     def follow(self, other: "LinePlot") -> None:
-        """Show the same part of the x axis as another plot, wherever on the screen the two stand.
+        """Show the same part of the x axis as another plot, whatever their positions on the screen.
 
         (A link of pyqtgraph lines axes up by their place on the screen where plots overlap, hidden ones too.)
         """
@@ -337,7 +337,7 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
             self.getPlotItem().getViewBox().setXRange(*other.visible_x(), padding=0)
 
     def set_lines(self, lines: tuple[Line, ...], *, is_log: bool | None = None) -> None:
-        """Draw these lines instead of those before, by their logarithms or not; None leaves that."""
+        """Draw these lines instead of the old ones, logarithmic or not; None leaves that."""
         if is_log is not None and is_log != self._is_log:
             self._is_log = is_log
             self._held.forget()
@@ -370,13 +370,13 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
                 mark.setValue(xs[i])
 
     def set_cursor(self, x: float | None) -> None:
-        """Stand the cursor at `x` and write the values there into the labels, or take it away."""
+        """Put the cursor at `x` and write the values there into the labels, or remove it."""
         self._cursor.setVisible(x is not None)
         self._cursor.setValue(x or 0.0)
         self._labels.set_cursor(x)
 
     def set_place(self, x: float | None) -> None:
-        """Mark the place that is looked at elsewhere, or none."""
+        """Mark the position shown elsewhere, or none."""
         self._looked_at.setVisible(x is not None)
         self._looked_at.setValue(x or 0.0)
 
@@ -417,7 +417,7 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
         self.cursor_left.emit() if x is None else self.cursor_moved.emit(x)
 
     def _x_at(self, event: QMouseEvent) -> float | None:
-        """The place on the x axis, None outside the picture."""
+        """The position on the x axis, None outside the picture."""
         view, place = self.getPlotItem().getViewBox(), self.mapToScene(event.position().toPoint())
         if view.sceneBoundingRect().contains(place):
             return float(view.mapSceneToView(QPointF(place)).x())
@@ -463,7 +463,7 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
 
 
 def spread(places: list[float], gap: float, top: float, bottom: float) -> list[float]:
-    """Ascending places moved as little as needed to stand `gap` apart between `top` and `bottom`."""
+    """Ascending positions moved as little as needed to be `gap` apart between `top` and `bottom`."""
     result: list[float] = []
     lowest = top + gap / 2
     for place in places:

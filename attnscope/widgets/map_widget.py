@@ -34,7 +34,7 @@ from attnscope.widgets.theme import Dressed
 
 
 def paint_placeholder(painter: QPainter, rect: QRectF, palette: Palette, title: str, text: str) -> None:
-    """Say what belongs here and what to do, in the middle of `rect`."""
+    """Paint a title and a hint in the middle of `rect`."""
     middle = rect.center().y()
     painter.setFont(font(LARGE_PX))
     painter.setPen(QColor(palette.muted))
@@ -47,14 +47,14 @@ def paint_placeholder(painter: QPainter, rect: QRectF, palette: Palette, title: 
 
 
 def paint_veil(painter: QPainter, rect: QRectF, palette: Palette) -> None:
-    """Dim what is out of date."""
+    """Dim outdated content."""
     veil = QColor(palette.background)
     veil.setAlphaF(0.5)
     painter.fillRect(rect, veil)
 
 
 def paint_focus(painter: QPainter, rect: QRect, palette: Palette) -> None:
-    """Frame the view that hears the keyboard."""
+    """Frame the view with the keyboard focus."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.setPen(QPen(QColor(palette.focus), 1.0))
@@ -66,7 +66,7 @@ _MOST_PX = 10_000
 
 
 class StateCard(Dressed):
-    """A calm sentence in the middle of empty space."""
+    """A message in the middle of an empty area."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -92,7 +92,7 @@ class StateCard(Dressed):
         self.fit_room()
 
     def fit_room(self) -> None:
-        """As narrow as the hint is with the lines it needs, so that no single word is left for the last.
+        """As narrow as the hint can be with its lines, so that no single word is left for the last.
 
         Worked out once for each text and room, and only where it is seen: a new model has every page's said.
         """
@@ -131,7 +131,7 @@ _PATIENCE_MS = 160
 
 
 class StaleWatch(QObject):
-    """Tells `show` whether what is shown `is_stale`; quick answers pass without a flicker."""
+    """Tells `show` whether the content `is_stale`; quick answers pass without a flicker."""
 
     def __init__(self, is_stale: Callable[[], bool], show: Callable[[bool], None], parent: QObject) -> None:
         super().__init__(parent)
@@ -141,7 +141,7 @@ class StaleWatch(QObject):
         self._timer.timeout.connect(self._on_time_up)
 
     def check(self) -> None:
-        """Something was posted or received."""
+        """Check after a request or a reply."""
         if not self._is_stale():
             self._timer.stop()
             self._set(False)
@@ -170,7 +170,7 @@ def map_style(view: ViewState) -> MapStyle:
 
 
 def remembered_view(settings: Settings) -> ViewState:
-    """The view state as remembered; what is not known there is left at its default."""
+    """The view state from the settings; unknown values are left at their defaults."""
     view = ViewState()
     view.set_theme(settings.theme)
     view.set_size(settings.size_percent)
@@ -192,14 +192,14 @@ ZOOM_KEYS = {Qt.Key.Key_Plus: 1.25, Qt.Key.Key_Equal: 1.25, Qt.Key.Key_Minus: 0.
 
 
 class Drag:
-    """A press of the mouse, which becomes a drag when it moves far enough; made with its widget."""
+    """A press of the mouse, which becomes a drag once it moves far enough; made with its widget."""
 
     def __init__(self) -> None:
         self._start = self._last = QPointF(0, 0)
         self.is_down = self.is_moving = False
 
     def press(self, event: QMouseEvent) -> None:
-        """The left or the middle button is pressed; any other ends it."""
+        """Handle a press of the left or the middle button; any other ends it."""
         self.is_down = event.button() in (Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton)
         self.is_moving = False
         self._start = self._last = event.position()
@@ -232,7 +232,7 @@ _MOST_SHARE, _CELL_SHARE = 0.045, 0.16
 
 
 class MapWidget(Dressed):
-    """Reached by mouse and keyboard; paints itself by its style, palette, staleness and words when empty."""
+    """A view with mouse and keyboard; paints by its style, palette, staleness and message when empty."""
 
     def __init__(
         self,
@@ -254,7 +254,7 @@ class MapWidget(Dressed):
 
     @abstractmethod
     def paint_shown(self, painter: QPainter, room: QRectF) -> bool:
-        """Paint what is shown; False where there is nothing, which is then said in words."""
+        """Paint the content; False if it is empty, which is then stated in words."""
 
     @property
     def words_when_empty(self) -> tuple[str, str]:
@@ -272,12 +272,12 @@ class MapWidget(Dressed):
                 paint_focus(painter, self.rect(), self.theme)
 
     def veil(self, painter: QPainter, *parts: QRectF) -> None:
-        """Dim parts of what is painted while something newer is on its way."""
+        """Dim parts of the picture while newer content is pending."""
         for part in parts:
             paint_veil(painter, part, self.theme)
 
     def set_on_stage(self, is_on_stage: bool) -> None:
-        """Let labels grow with the cells, beyond what all type has while presenting."""
+        """Let labels grow with the cells, beyond all other type, while presenting."""
         self._is_on_stage = is_on_stage
         self.update()
 
@@ -292,7 +292,7 @@ class MapWidget(Dressed):
         self.update()
 
     def set_stale(self, is_stale: bool) -> None:
-        """Dim what is shown while something newer is on its way."""
+        """Dim the content while newer content is pending."""
         if is_stale != self._is_stale:
             self._is_stale = is_stale
             self.update()
@@ -312,7 +312,7 @@ Shown = TypeVar("Shown")
 
 
 def zoomed(view: QRectF, whole: QRectF, cells: QRectF, position: QPointF, factor: float) -> QRectF | None:
-    """The view with the cell under `position` where it was; None: the whole map.
+    """The view zoomed about the cell under `position`; None: the whole map.
 
     `cells` is where the view is drawn, in pixels. At least two cells stay to be seen.
     """
@@ -328,14 +328,14 @@ def zoomed(view: QRectF, whole: QRectF, cells: QRectF, position: QPointF, factor
 
 
 def moved(view: QRectF, whole: QRectF, right: float = 0.0, down: float = 0.0) -> QRectF:
-    """The view so many cells further, moved back so that it lies inside the whole map."""
+    """The view moved by so many cells, kept inside the whole map."""
     x = min(max(view.left() + right, 0.0), whole.width() - view.width())
     y = min(max(view.top() + down, 0.0), whole.height() - view.height())
     return QRectF(x, y, view.width(), view.height())
 
 
 def holding(view: QRectF, cell: tuple[int, int]) -> QRectF:
-    """The view moved as little as shows a cell (query, key)."""
+    """The view moved as little as needed to show a cell (query, key)."""
     query, key = cell
     x = min(max(view.left(), key + 1 - view.width()), float(key))
     y = min(max(view.top(), query + 1 - view.height()), float(query))
@@ -363,7 +363,7 @@ class CellMapWidget(MapWidget, Generic[Shown]):
 
     @abstractmethod
     def tell_cell(self, shown: Shown, cell: tuple[int, int]) -> None:
-        """Another cell is pointed at."""
+        """Report another cell being pointed at."""
 
     def _tell_cell(self) -> None:
         if self.shown is None or self._cell is None:
@@ -373,7 +373,7 @@ class CellMapWidget(MapWidget, Generic[Shown]):
 
     @abstractmethod
     def paint_cell(self, painter: QPainter, room: QRectF, shown: Shown, cell: tuple[int, int]) -> None:
-        """Read the cell that is pointed at out, beside the cursor."""
+        """Write out the cell that is pointed at, beside the cursor."""
 
     def paint_pointed(self, painter: QPainter, room: QRectF) -> None:
         """Paint the values of the cell pointed at, if any."""
@@ -382,7 +382,7 @@ class CellMapWidget(MapWidget, Generic[Shown]):
             self.paint_cell(painter, room, self.shown, self._cell)
 
     def show_cells(self, shown: Shown | None, shape: tuple[int, int]) -> None:
-        """Show something else, of so many queries and keys. The zoom stays when these do."""
+        """Set the content's number of queries and keys. The zoom stays if these do."""
         if shape != self.shape:
             self._view, self._cell = None, None
         self.shown, self.shape = shown, shape
@@ -401,7 +401,7 @@ class CellMapWidget(MapWidget, Generic[Shown]):
         self.update()
 
     def zoom_at(self, position: QPointF, factor: float) -> None:
-        """Zoom so that the cell under `position` stays there."""
+        """Zoom about the cell under `position`."""
         panel = self.panel_at(position)
         if panel is not None:
             self._view = zoomed(self.view, whole_view(*self.shape), panel.cells, position, factor)

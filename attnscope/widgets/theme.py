@@ -32,7 +32,7 @@ _STYLE = "fusion"
 
 
 def dress_application() -> None:
-    """One style and one font on every system, before a window is built with type at its own size."""
+    """Set one style and one font on every system, before a window is built with type at its own size."""
     application = QApplication.instance()
     if isinstance(application, QApplication):
         set_type_factor(1.0)
@@ -42,13 +42,13 @@ def dress_application() -> None:
 
 
 def palette_for(theme: Theme, size_percent: int = 100) -> Palette:
-    """The palette of a theme, with type at a size; `system` asks the desktop."""
+    """The palette of a theme, with a size of type; `system` asks the desktop."""
     found = _palette_of(theme)
     return dataclasses.replace(found, type_factor=found.type_factor * size_percent / 100)
 
 
 def on_stage(palette: Palette, height_px: int) -> Palette:
-    """The palette with type that is read from the back of a room: 2.5 % of a window's height at least."""
+    """The palette with type readable from the back of a room: at least 2.5 % of a window's height."""
     least = math.ceil(STAGE_SHARE * height_px) / SMALL_PX
     return dataclasses.replace(palette, type_factor=max(palette.type_factor, least))
 
@@ -60,7 +60,7 @@ def _palette_of(theme: Theme) -> Palette:
 
 
 def apply_theme(widget: QWidget, palette: Palette) -> None:
-    """Dress `widget` and everything in it, and the program's menus and tooltips: see `Dressing`."""
+    """Style `widget` and everything in it, and the program's menus and tooltips: see `Dressing`."""
     application = QApplication.instance()
     if isinstance(application, QApplication):
         set_type_factor(palette.type_factor)
@@ -76,7 +76,7 @@ def apply_theme(widget: QWidget, palette: Palette) -> None:
 
 
 def _is_in(part: QWidget | None, widget: QWidget) -> bool:
-    """Whether a widget is another one, or lies in it or in a window above it."""
+    """Whether a widget is another one, or is in it or in a window above it."""
     while part is not None:
         if part is widget or widget.isAncestorOf(part):
             return True
@@ -85,7 +85,7 @@ def _is_in(part: QWidget | None, widget: QWidget) -> bool:
 
 
 def theme_of(widget: QWidget) -> Palette:
-    """The palette that the window of `widget`, or the one above it, is dressed in; light if none is."""
+    """The palette of the window of `widget`, or of the one above it; light if there is none."""
     above: QWidget | None = widget
     while above is not None:
         window = above.window()
@@ -97,7 +97,7 @@ def theme_of(widget: QWidget) -> Palette:
 
 
 class _Now:
-    """Whether a style sheet is on its way through a window."""
+    """Whether a style sheet is being applied to a window."""
 
     is_dressing = False
 
@@ -112,7 +112,7 @@ def _all_at_once() -> Iterator[None]:
 
 
 class _Made:
-    """Every widget that is dressed, in the order in which they were made.
+    """Every styled widget, in order of creation.
 
     Qt could list them too, but would hand out the inner parts of lists and tables as well, and Python keeps
     what stands for those when they are gone.
@@ -123,7 +123,7 @@ class _Made:
 
     @classmethod
     def add(cls, widget: "Dressing") -> None:
-        """Keep a widget that is made just now."""
+        """Add a new widget."""
         cls.n += 1
         at, known = cls.n, cls.known
         known[at] = weakref.ref(widget, lambda _: known.pop(at, None))
@@ -136,7 +136,7 @@ class _Made:
 
 
 class Dressing(QWidget if TYPE_CHECKING else object):  # type: ignore[misc]
-    """Lets a widget of any kind paint in the theme of its window, and fit itself to each that comes.
+    """Lets a widget of any kind paint in the theme of its window, and adapt to each new one.
 
     It is dressed after all that lies in it, so that it can measure its parts; one that joins a window later,
     when Qt sends it a StyleChange.
@@ -155,11 +155,11 @@ class Dressing(QWidget if TYPE_CHECKING else object):  # type: ignore[misc]
         theme = property(theme_of, doc="The colours to paint in now.")
 
     def dress(self) -> None:
-        """Another theme has come, or type of another size."""
+        """Handle another theme, or size of type."""
         self.fit_room()
 
     def fit_room(self) -> None:
-        """The widget has another size, or type has."""
+        """Handle another size of the widget or of type."""
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

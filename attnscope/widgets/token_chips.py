@@ -118,7 +118,7 @@ def stretch_of(tokens: tuple[Token, ...], index: int = 0) -> Stretch:
 
 
 class TokenStrip(Telling, Dressed):
-    """Shows tokens, tells which one the cursor or the keyboard is on; taller texts get more rows."""
+    """Shows tokens, reports the one under the cursor or the keyboard; taller texts get more rows."""
 
     token_hovered = Signal(int)
     token_left = Signal()
@@ -154,7 +154,7 @@ class TokenStrip(Telling, Dressed):
     def set_tokens(
         self, tokens: tuple[Token, ...], text: str = "", answers: Mapping[int, str] = NO_ANSWERS
     ) -> None:
-        """Show other tokens; of `text` unknown pieces show the person's own letters.
+        """Set other tokens; unknown pieces show the user's own letters of `text`.
 
         `answers` are what the model says of some of them, by index.
         """
@@ -167,7 +167,7 @@ class TokenStrip(Telling, Dressed):
             self.fit_room()
 
     def set_lit(self, lit: Highlight) -> None:
-        """Light one token as the query and one as the key."""
+        """Highlight one token as the query and one as the key."""
         if lit != self._lit:
             before, self._lit = self._lit, lit
             self._follow(lit)
@@ -196,7 +196,7 @@ class TokenStrip(Telling, Dressed):
         return self._chips[k] if 0 <= k < len(self._chips) and self._chips[k].token.id >= 0 else None
 
     def sizeHint(self) -> QSize:
-        """As wide as it may be, as high as its rows."""
+        """As wide as allowed, as high as its rows."""
         return QSize(400, self._n_rows * self.row_px)
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -223,7 +223,7 @@ class TokenStrip(Telling, Dressed):
                 paint_focus(painter, self.rect(), palette)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Light the token under the cursor."""
+        """-"""
         place = event.position()
         k = next((k for k, chip in enumerate(self._chips) if chip.rect.contains(place)), None)
         self._hover(k + self._stretch.first_index if k is not None and self._chips[k].token.id >= 0 else -1)
@@ -234,7 +234,7 @@ class TokenStrip(Telling, Dressed):
             self.token_clicked.emit(self._hovered)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        """Ask for the menu of the token that cursor or keyboard is on."""
+        """Request the menu of the token under cursor or keyboard."""
         if 0 <= self._hovered < len(self._stretch.tokens):
             self.menu_wanted.emit(self._hovered, event.globalPos())
 
@@ -247,7 +247,7 @@ class TokenStrip(Telling, Dressed):
         self._hover(-1)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Left, right, Home and End walk the tokens, Return is a click on one; Esc leaves them."""
+        """Left, right, Home and End walk the tokens, Return clicks on one; Esc leaves them."""
         last = len(self._stretch.tokens) - 1
         at = self._hovered
         places = {
@@ -282,7 +282,7 @@ class TokenStrip(Telling, Dressed):
         return "\n".join([first, f"token {index} of {len(self._stretch.tokens)}", *notes])
 
     def _hover(self, index: int) -> None:
-        """Light a token; −1: none."""
+        """Highlight a token; −1: none."""
         if index != self._hovered:
             self._hovered = index
             if index < 0:
@@ -291,7 +291,7 @@ class TokenStrip(Telling, Dressed):
                 self.token_hovered.emit(index)
 
     def _follow(self, lit: Highlight) -> None:
-        """Of a long text, show the tokens around the one that is lit."""
+        """Of a long text, show the tokens around the highlighted one."""
         index = lit.query if lit.query is not None else lit.key
         if len(self._stretch.tokens) > MAX_CHIPS and index is not None and self.chip_of(index) is None:
             self._stretch = stretch_of(self._stretch.tokens, index)
@@ -335,7 +335,7 @@ class TokenStrip(Telling, Dressed):
 
 
 def is_unknown(token: Token) -> bool:
-    """Whether a token stands for something in the text that the tokenizer has no piece for."""
+    """Whether a token stands for text for which the tokenizer has no piece."""
     return token.is_special and token.end > token.start and token.piece in UNKNOWN_PIECES
 
 
@@ -349,13 +349,13 @@ def _more(n: int) -> Token:
 
 
 def _painted(chip: Chip) -> QRect:
-    """The pixels that a chip may cover, its frame counted in."""
+    """The pixels that a chip may cover, including its frame."""
     below = round(type_px(ANSWER_PX)) if chip.answer else 0
     return chip.rect.toAlignedRect().adjusted(-2, -2, 2, 2 + below)
 
 
 def chip_outline(chip: Chip) -> QPainterPath:
-    """The shape of a chip: round corners only where no other chip joins it."""
+    """The shape of a chip: round corners except where another chip joins it."""
     rect = chip.rect
     key = (rect.width(), rect.height(), chip.token.joins_previous, chip.joins_next)
     if key not in _OUTLINES:
@@ -380,7 +380,7 @@ _N_OUTLINES = 2_000
 
 
 class ChipRows(Telling, Dressed):
-    """Tokens as chips in rows, as high as these are; a chip has the index of its token."""
+    """Tokens as chips in rows; a chip has the index of its token."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -444,12 +444,12 @@ class OutputStrip(ChipRows):
                 paint_focus(painter, self.rect(), palette)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Choose the token under the cursor."""
+        """-"""
         if (k := self.index_at(event.position())) is not None:
             self.chosen.emit(k)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Left, right, Home and End walk the tokens."""
+        """-"""
         last = len(self._tokens) - 1
         places = {
             Qt.Key.Key_Right: min(self._at + 1, last),
@@ -470,7 +470,7 @@ MAX_SHOWN = 1_500
 
 
 class ChipFlow(ChipRows):
-    """Shows tokens; as high as its rows. `hovered` carries what a chip says, or nothing."""
+    """Shows tokens; as high as its rows. `hovered` carries the text of a chip, or none."""
 
     hovered = Signal(str)
 
@@ -483,7 +483,7 @@ class ChipFlow(ChipRows):
     def show_tokens(
         self, tokens: Sequence[Token], *, marked: frozenset[int] = frozenset(), unknown_id: int | None = None
     ) -> None:
-        """Show other tokens; `marked` are told apart, `unknown_id` is that of unknown ones."""
+        """Show other tokens; `marked` are highlighted, `unknown_id` is that of unknown ones."""
         self._tokens = tuple(tokens[:MAX_SHOWN])
         self._marked = marked
         self._unknown = frozenset(k for k, t in enumerate(self._tokens) if t.id == unknown_id and t.id >= 0)

@@ -66,7 +66,7 @@ class StepsJob:
         self._limit = RateLimit(max_per_s)
 
     def advance(self) -> Reply | None:
-        """Do one piece of work; gives what is to be told now. What it raises ends the job."""
+        """Do one piece of work; returns the news to report now. An exception ends the job."""
         try:
             news = next(self._steps)
         except StopIteration:
@@ -94,18 +94,18 @@ class BackgroundJobs:
         return any(job.is_active for job in self._jobs.values())
 
     def start(self, kind: str, job: StepsJob) -> None:
-        """Begin a pass; the one before of its kind is given up."""
+        """Begin a pass; an earlier one of its kind is cancelled."""
         self.stop(kind)
         self._jobs[kind] = job
 
     def stop(self, kind: str) -> None:
-        """Give up the pass of a kind, if there is one."""
+        """Cancel the pass of a kind, if there is one."""
         job = self._jobs.pop(kind, None)
         if job is not None:
             job.stop()
 
     def stop_all(self) -> None:
-        """Give up every pass."""
+        """Cancel every pass."""
         for kind in tuple(self._jobs):
             self.stop(kind)
 
@@ -131,7 +131,7 @@ class BackgroundJobs:
 
 
 class TrainingJob:
-    """Advances a run, gathers its events and tells them at most 20 times a second."""
+    """Advances a run, collects its events and reports them at most 20 times a second."""
 
     def __init__(
         self, number: int, run: "TrainingRun", *, clock: Callable[[], float] = time.monotonic
@@ -155,7 +155,7 @@ class TrainingJob:
         return not (self.is_paused or self.is_finished)
 
     def advance(self) -> TrainingNews | None:
-        """Do one piece of work; returns the news when it is time to tell them.
+        """Do one piece of work; returns the news if due.
 
         What the run raises passes through; the job is then finished.
         """
@@ -174,7 +174,7 @@ class TrainingJob:
         return None
 
     def news(self) -> TrainingNews:
-        """Everything that happened since the last news."""
+        """Everything since the last news."""
         events, self._pending = tuple(self._pending), []
         return TrainingNews(number=self.number, events=events, is_paused=self.is_paused)
 
@@ -184,12 +184,12 @@ class TrainingJob:
         return self.news()
 
     def resume(self) -> TrainingNews:
-        """Go on after `pause`."""
+        """Continue after `pause`."""
         self.is_paused = False
         return self.news()
 
     def stop(self) -> None:
-        """Ask the run to save and finish; it goes on advancing until it has."""
+        """Ask the run to save and finish; it keeps advancing until it has."""
         self._run.request_stop()
         self.is_paused = False
 
@@ -206,7 +206,7 @@ N_CHECKPOINTS_KEPT = 4
 
 
 class OpenModels:
-    """The open model, the one in training, and the checkpoints looked at last."""
+    """The open model, the one in training, and recently viewed checkpoints."""
 
     def __init__(self) -> None:
         self.open: Model | None = None
@@ -214,7 +214,7 @@ class OpenModels:
         self._checkpoints: OrderedDict[str, Model] = OrderedDict()
 
     def get(self, name: str) -> Model:
-        """The model that a request names; raises UserError when there is none."""
+        """The model named in a request; raises UserError if there is none."""
         if name == OPEN_MODEL:
             return self._open_model()
         if name == TRAINING_MODEL:
@@ -227,11 +227,11 @@ class OpenModels:
         return self._checkpoints[name]
 
     def has(self, name: str) -> bool:
-        """Whether the model that a request names needs no opening."""
+        """Whether the model named in a request needs no opening."""
         return name in (OPEN_MODEL, TRAINING_MODEL) or name in self._checkpoints
 
     def step(self, name: str) -> int | None:
-        """The training step of the model that a request names, if it has one."""
+        """The training step of the model named in a request, if it has one."""
         if name == OPEN_MODEL:
             return None
         if name == TRAINING_MODEL:
@@ -257,7 +257,7 @@ Worked = Callable[[Asked, "Desk"], Generator[Reply, None, None]]
 
 
 class Desk:
-    """The open models, the newest traces, what is done in the background, and what answers keep."""
+    """The open models, the newest traces, the background work, and the handlers' caches."""
 
     def __init__(self, views: Views | None = None, *, may_choose_threads: bool = False) -> None:
         self.views = views or Views()
@@ -269,17 +269,17 @@ class Desk:
 
     @property
     def model(self) -> Model:
-        """The open model; raises UserError when there is none."""
+        """The open model; raises UserError if there is none."""
         return self.models.get(OPEN_MODEL)
 
     def kept(self, kind: type[Kept]) -> Kept:
-        """The one object of a class that answers keep something in, made when it is first needed."""
+        """The single object of a class in which handlers cache results, created on first use."""
         one = self._kept.setdefault(kind, kind()) if kind not in self._kept else self._kept[kind]
         assert isinstance(one, kind)
         return one
 
     def forget_model(self) -> None:
-        """Another model is open: passes over the one before end, and whatever was kept of it goes."""
+        """Another model is open: end passes over the old one, and drop everything cached for it."""
         self.background.stop_all()
         for one in self._kept.values():
             forget = getattr(one, "forget_model", None)
@@ -291,7 +291,7 @@ _SERVED: dict[type[Request], Served[Any]] = {}
 
 
 def serves(kind: type[Asked]) -> Callable[[Served[Asked]], Served[Asked]]:
-    """Have a function answer requests of a kind."""
+    """Register a function as the handler of a kind of request."""
 
     def note(serve: Served[Asked]) -> Served[Asked]:
         _SERVED[kind] = serve
@@ -301,7 +301,7 @@ def serves(kind: type[Asked]) -> Callable[[Served[Asked]], Served[Asked]]:
 
 
 def works(kind: type[Asked], *, max_per_s: float = MAX_PER_S) -> Callable[[Worked[Asked]], Worked[Asked]]:
-    """Have the steps of a generator done in the background for requests of a kind.
+    """Register a generator whose steps run in the background for a kind of request.
 
     Replies that only tell how far it is are given at most `max_per_s` times a second; of an idle pass never.
     """
@@ -329,7 +329,7 @@ def _unseen(steps: Iterator[Reply]) -> Iterator[Reply]:
 
 
 def serve(request: Request, desk: Desk) -> Iterator[Reply]:
-    """The replies to a request, made as they are taken."""
+    """The replies to a request, made as they are consumed."""
     found = _SERVED.get(type(request))
     if found is None:
         raise TypeError(f"no answer to {type(request).__name__}")
@@ -338,13 +338,13 @@ def serve(request: Request, desk: Desk) -> Iterator[Reply]:
 
 @serves(StopWork)
 def stop_work(request: StopWork, desk: Desk) -> Iterator[Reply]:
-    """Give up a pass in the background."""
+    """Cancel a pass in the background."""
     desk.background.stop(request.work)
     return iter(())
 
 
 def import_answers() -> None:
-    """Import every module of this package that answers requests."""
+    """Import every module of this package with handlers."""
     package = __name__.rpartition(".")[0]
     for module in iter_modules(import_module(package).__path__):
         if module.name.startswith("serve_"):
@@ -352,7 +352,7 @@ def import_answers() -> None:
 
 
 def require_model(request: Request, model: Model | None) -> None:
-    """Raise UserError when `model` is recorded attention and the request is for what only a model can do."""
+    """Raise UserError if `model` is recorded attention and the request needs a real model."""
     if model is not None and request.beyond_recordings and model.info.is_recorded:
         raise needs_model(model.info.name, request.beyond_recordings)
 
@@ -368,7 +368,7 @@ import_answers()
 
 
 class Engine:
-    """Answers requests at its desk, one after another, and does long passes in between."""
+    """Handles requests at its desk, one after another, with long passes in between."""
 
     def __init__(
         self, write_crash: CrashWriter, views: Views | None = None, *, may_choose_threads: bool = False
@@ -389,7 +389,7 @@ class Engine:
             return Ready(devices=tuple(devices), demo_models=(), note=str(error))
 
     def handle(self, request: Request) -> Iterator[Reply]:
-        """Serve one request; never raises. Closing the iterator gives the request up.
+        """Handle one request; never raises. Closing the iterator cancels the request.
 
         A pass that is stopped in its middle ends the iterator; nothing comes of it.
         """
@@ -409,7 +409,7 @@ class Engine:
         return self.desk.background.is_active or (job is not None and job.is_active)
 
     def advance_training(self) -> Iterator[Reply]:
-        """Do one piece of background work and give the news when they are due; never raises."""
+        """Do one piece of background work and return the news if due; never raises."""
         yield from self.desk.background.advance(self._failed)
         job = self.desk.models.training
         if job is None or not job.is_active:
@@ -426,7 +426,7 @@ class Engine:
             yield news
 
     def stop_training(self) -> None:
-        """Ask the run in progress to save and finish; passes in the background are given up."""
+        """Ask the run in progress to save and finish; passes in the background are cancelled."""
         self.desk.background.stop_all()
         job = self.desk.models.training
         if job is not None and not job.is_finished:

@@ -1,4 +1,4 @@
-"""The desk of the download thread: the shelf, what the Hub offers, and one download at a time. No Qt."""
+"""The desk of the download thread: the shelf, the Hub's offers, and one download at a time. No Qt."""
 
 import math
 import time
@@ -51,7 +51,7 @@ class _Download:
 
 
 class FetchDesk:
-    """Works on requests step by step; not safe for use from two threads."""
+    """Handles requests step by step; not safe for use from two threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -59,18 +59,18 @@ class FetchDesk:
         self._download = _Download()
 
     def take(self, request: ShelfRequest) -> None:
-        """Serve a request at the next step; requests keep their order."""
+        """Take a request for the next step; requests keep their order."""
         self._requests.append(request)
 
     @property
     def wait_s(self) -> float | None:
-        """Seconds until `step` would get something done: 0 for at once, None while there is nothing to do."""
+        """Seconds until `step` has something to do: 0 for at once, None if there is nothing to do."""
         if self._requests:
             return 0.0
         return max(0.0, self._download.due_at - self._clock()) if self._download.name else None
 
     def step(self) -> Replies:
-        """Answer the oldest request, else go on with the download until there is news to tell."""
+        """Handle the oldest request, else continue the download until there is news."""
         if self._requests:
             request = self._requests.popleft()
             try:
@@ -119,7 +119,7 @@ class FetchDesk:
         return (_ended(download.request),)
 
     def _advance(self, download: _Download) -> Replies:
-        """Work until the next news are due."""
+        """Work until the next news is due."""
         until = self._clock() + NEWS_EVERY_S
         number, name = download.request.number, download.name
         for step in download.steps:
@@ -140,7 +140,7 @@ def _failed(request: ShelfRequest, error: UserError) -> Failed:
 
 
 def _ended(request: FetchModel) -> FetchEnded:
-    """A download is over before its end; says how much is here."""
+    """Report a download that ended early, with the bytes present."""
     offer = request.offer
     n_here = sum(bytes_here(offer.name, file) for file in offer.files)
     return FetchEnded(number=request.number, name=offer.name, offer=replace(offer, n_here=n_here))

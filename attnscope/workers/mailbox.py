@@ -27,11 +27,11 @@ class RateLimit:
         self._last_s = float("-inf")
 
     def wait_s(self) -> float:
-        """Seconds until the next yes; 0 when it may be now."""
+        """Seconds until the next time; 0 if it is allowed now."""
         return max(0.0, self._last_s + self._interval_s - self._clock())
 
     def take(self) -> bool:
-        """Whether it may be now; a yes counts."""
+        """Whether it is allowed now; if so, count it."""
         if self.wait_s() > 0.0:
             return False
         self._last_s = self._clock()
@@ -58,7 +58,7 @@ class Mailbox:
         return len(self._waiting)
 
     def post(self, request: Request) -> None:
-        """Put a request at the end; a view takes the place of the waiting one of its kind and model."""
+        """Add a request; a view replaces the waiting one of its kind and model."""
         if request.is_idle:
             self._idle = request
             return
@@ -69,7 +69,7 @@ class Mailbox:
         self._waiting.append(request)
 
     def take(self) -> Request | None:
-        """The next request to serve now, removed; None when none is due.
+        """Remove and return the next request due; None if there is none.
 
         An ordered request waits for every view before it; a view never overtakes an ordered request,
         but may overtake another view that is held back by the rate limit.
@@ -85,11 +85,11 @@ class Mailbox:
         return None
 
     def take_idle(self) -> Request | None:
-        """The request that waits for quiet, when it is quiet; it stays until it is finished."""
+        """The idle request, if nothing else waits; it stays until it is finished."""
         return self._idle if not self._waiting and self._quiet_in_s() == 0.0 else None
 
     def wait_s(self) -> float | None:
-        """Seconds until `take` or `take_idle` gives a request: 0 for at once, None when nothing waits."""
+        """Seconds until `take` or `take_idle` returns a request: 0 for at once, None if nothing waits."""
         shortest: float | None = None
         if not self._waiting and self._idle is not None:
             return self._quiet_in_s()
@@ -102,7 +102,7 @@ class Mailbox:
         return shortest
 
     def cancel(self, number: int) -> None:
-        """Forget a waiting request; one that is being served is given up at its next yield."""
+        """Drop a waiting request; a running one is cancelled at its next yield."""
         if self._idle is not None and self._idle.number == number:
             self._idle = None
             return
@@ -112,7 +112,7 @@ class Mailbox:
             self._cancelled.add(number)
 
     def is_abandoned(self, request: Request) -> bool:
-        """Whether nobody waits for the answer any more: cancelled, or a newer view was posted.
+        """Whether the answer is no longer wanted: cancelled, or a newer view was posted.
 
         What waited for quiet gives way to everything.
         """
@@ -124,7 +124,7 @@ class Mailbox:
         return key is not None and self._newest.get(key, request.number) != request.number
 
     def finish(self, request: Request) -> None:
-        """Note that a request has been served, so that its cancellation is forgotten."""
+        """Note that a request has been handled, and drop its cancellation."""
         if request.is_idle:
             self._idle = self._idle if self.is_abandoned(request) else None
             return
@@ -132,7 +132,7 @@ class Mailbox:
         self._cancelled.discard(request.number)
 
     def clear(self) -> None:
-        """Forget everything that waits."""
+        """Drop everything that waits."""
         self._waiting.clear()
         self._idle = None
 

@@ -1,4 +1,5 @@
-"""Answering which part of the model made an output: parts that add up, patching, lens, questions. No Qt.
+"""Handles requests about the part of the model that made an output: parts that add up, patching, lens,
+questions. No Qt.
 
 Answering what one output token owes to the inputs, by four methods and as a graph. No Qt.
 
@@ -162,7 +163,7 @@ _LIMITS: dict[Method, int] = {"rollout": MAX_ROLLOUT, "flow": MAX_FLOW, "relevan
 
 @serves(ShowInfluence)
 def show_influence(request: ShowInfluence, desk: Desk) -> Iterator[Reply]:
-    """The quick methods, and the flow in the background; a new request ends the one before."""
+    """The quick methods, and the flow in the background; a new request cancels the one before."""
     desk.background.stop(request.work)
     about = _About(desk.model, _traced(request.trace, desk.views), request)
     for method in ("raw", "rollout", "relevance"):
@@ -195,7 +196,7 @@ def _traced(number: int, views: Views) -> Trace:
 
 
 class _About:
-    """One output token: its inputs, and what the methods said so far."""
+    """One output token: its inputs, and the methods' results so far."""
 
     def __init__(self, model: Model, trace: Trace, request: ShowInfluence) -> None:
         self._model, self._trace, self._request = model, trace, request
@@ -210,7 +211,7 @@ class _About:
         self.position = check_position(request.position, len(own))
 
     def shown(self) -> InfluenceShown:
-        """The reply as far as it goes."""
+        """The reply so far."""
         return InfluenceShown(
             number=self._request.number,
             position=self.position,
@@ -238,7 +239,7 @@ class _About:
         yield self.shown()
 
     def add(self, method: Literal["raw", "rollout", "relevance"]) -> None:
-        """One method more, or why it does not apply."""
+        """Add one more method, or why it does not apply."""
         if self.add_refusal(method):
             return
         ways = {"raw": self._raw, "rollout": self._rollout, "relevance": self._relevance}
@@ -263,7 +264,7 @@ class _About:
         return _RECURRENT if method != "raw" and self._model.info.body else ""
 
     def _raw(self) -> Weights:
-        """The mean over heads of the last attention module; NaN for keys it does not read."""
+        """The mean over heads of the last attention module; NaN for keys that it does not read."""
         row = np.full(len(self.keys), np.nan, np.float32)
         found = raw_attention(self._trace).weights[self.position]
         row[: len(found)] = found  # cross-attention reads the other text, which comes first

@@ -68,7 +68,7 @@ from attnscope.workers.views import Views
 
 
 class Measuring:
-    """One pass as a job, and afterwards what it found, for the cards of heads."""
+    """One pass as a job, and afterwards its findings, for the cards of heads."""
 
     def __init__(self, request: MeasureHeads, model: Model) -> None:
         self._model = model
@@ -116,7 +116,7 @@ class Measuring:
                 )
 
     def _read(self, request: MeasureHeads) -> str:
-        """Read the texts; returns what they are called."""
+        """Read the texts; returns their name."""
         if request.path == OWN_TEXTS:
             self._texts, name = own_texts(self._model, request.max_texts)
             return name
@@ -130,7 +130,7 @@ class Measuring:
         return path.name
 
     def _linked(self, request: MeasureHeads) -> list[AlignedPair]:
-        """The texts that were read with their gold links; none where there are no links or no cross heads."""
+        """The texts read, with their gold links; none without links or cross heads."""
         if all(site.stack != "cross" for site in self._model.sites):
             return []
         if request.links and request.path != OWN_TEXTS:
@@ -140,12 +140,12 @@ class Measuring:
 
 
 class LastMeasuring:
-    """The pass over the open model that was begun last."""
+    """The last pass begun over the open model."""
 
     measuring: Measuring | None = None
 
     def forget_model(self) -> None:
-        """Another model is open; the pass holds the one before."""
+        """Another model is open; drop the pass over the old one."""
         self.measuring = None
 
 
@@ -167,13 +167,13 @@ def show_card(request: ShowCard, desk: Desk) -> Iterator[Reply]:
 
 
 class GoldDesk:
-    """Keeps the pairs of the files that were opened last."""
+    """Keeps the pairs of the last opened files."""
 
     def __init__(self) -> None:
         self._pairs: LastMade[list[AlignedPair]] = LastMade()
 
     def show(self, request: ShowAlignment, desk: Desk) -> Iterator[Reply]:
-        """The numbers and the links, or why there are none; raises UserError for files that are none."""
+        """The numbers and the links, or why there are none; raises UserError for invalid files."""
         model, trace = desk.model, desk.views.find(OPEN_MODEL, request.trace)
         if trace is None or trace.target is None:
             why = "the text has changed meanwhile" if trace is None else "there is no translation to align"
@@ -225,7 +225,7 @@ _TOKENS_PER_WORD = 1.5
 
 @works(MeasureCurves)
 def measure_curves(request: MeasureCurves, desk: Desk) -> Generator[Reply, None, None]:
-    """One pass over all rankings that were asked for."""
+    """Run one pass over all requested rankings."""
     model = desk.model
     yield CurvesNews(number=request.number, what="Reading texts")
     samples, name = samples_asked(model, request.source, request.path, request.max_texts)
@@ -286,7 +286,7 @@ def _follow(
 
 
 def samples_asked(model: Model, source: TextSource, path: str, max_texts: int) -> tuple[list[Sample], str]:
-    """The texts that are asked for, and what they are called; raises UserError when there are none."""
+    """The requested texts, and their name; raises UserError if there are none."""
     if source == "samples":
         return list(sample_texts(model, max_texts)), "sample sentences"
     if source == "own":
@@ -309,7 +309,7 @@ def ranking_runs(request: MeasureCurves) -> list[tuple[Ranking, int]]:
 
 
 def run_cost(ranking: Ranking, n_heads: int, n_batches: int, request: MeasureCurves) -> float:
-    """About how many passes over a batch one ranking takes; one with gradients counts as several."""
+    """Approximate number of passes over a batch for one ranking; one with gradients counts as several."""
     n_steps = len(removal_steps(n_heads, request.step_share)) - 1
     kind = RANKINGS[ranking]
     n_scorings = n_steps if request.is_rescored and kind.source == "measured" else 1
@@ -319,7 +319,7 @@ def run_cost(ranking: Ranking, n_heads: int, n_batches: int, request: MeasureCur
 
 
 def batch_size(model: Model, samples: Sequence[Sample]) -> int:
-    """Texts read at a time: little work on a CPU, so that views are served in between."""
+    """Texts read at a time: little work on a CPU, so that views are handled in between."""
     words = sum(_n_words(sample) for sample in samples) / max(1, len(samples))
     return int(min(max(batch_tokens(model) / (_TOKENS_PER_WORD * words + 2), 1), _MAX_BATCH))
 
@@ -338,7 +338,7 @@ MIN_HEADS = 2
 
 @works(CompareHeads)
 def compare_heads(request: CompareHeads, desk: Desk) -> Generator[Reply, None, None]:
-    """One pass over texts, or over the trace that is shown."""
+    """Run one pass over texts, or over the current trace."""
     model, views = desk.model, desk.views
     yield ComparingNews(number=request.number, n_done=0, n_total=0)
     if request.source == "shown":

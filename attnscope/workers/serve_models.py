@@ -1,5 +1,5 @@
-"""Opening and saving models, reading texts from files, removing heads from a copy of a model, letting the
-open model write, and experiments of the labs, piece by piece between views. No Qt.
+"""Opening and saving models, reading texts from files, removing heads from a copy of a model, generating with
+the open model, and experiments of the labs, piece by piece between views. No Qt.
 """
 
 import time
@@ -59,7 +59,9 @@ def save_model(request: SaveModel, desk: Desk) -> Iterator[Reply]:
 
 @serves(OpenText)
 def open_text(request: OpenText, desk: Desk) -> Iterator[Reply]:
-    """Read a text file piece by piece; raises LoadError, but for an edge list, whose reply has the fault."""
+    """Read a text file piece by piece; raises LoadError, except for an edge list, whose reply has the
+    fault.
+    """
     path = Path(request.path)
     if request.tokens:
         yield _read_edges(request, path)
@@ -90,21 +92,21 @@ _STEPS = 3
 
 
 class LastPruned:
-    """The smaller copy made last, until another one takes its place; by the number of its request."""
+    """The last smaller copy, until another replaces it; by the number of its request."""
 
     def __init__(self) -> None:
         self._kept: dict[int, Pruned] = {}
 
     def keep(self, number: int, pruned: Pruned) -> None:
-        """Make this the copy."""
+        """Set the copy."""
         self._kept = {number: pruned}
 
     def forget(self) -> None:
-        """Let the copy go, and its memory."""
+        """Release the copy and its memory."""
         self._kept.clear()
 
     def get(self, number: int) -> Pruned:
-        """The copy of a request; raises UserError when there is none any more."""
+        """The copy of a request; raises UserError if it is gone."""
         if number not in self._kept:
             raise UserError(
                 "The smaller model is no longer available.",
@@ -115,7 +117,7 @@ class LastPruned:
 
 @serves(TryPruning)
 def try_pruning(request: TryPruning, desk: Desk) -> Iterator[Reply]:
-    """Make, prove and measure a smaller copy; it can be given up between these."""
+    """Make, check and measure a smaller copy; it can be cancelled in between."""
     model, last = desk.model, desk.kept(LastPruned)
     last.forget()
     read = model.encode(request.text, request.target) if request.text.strip() else None
@@ -137,7 +139,7 @@ def save_pruned(request: SavePruned, desk: Desk) -> Iterator[Reply]:
 
 @serves(ForgetPruned)
 def forget_pruned(request: ForgetPruned, desk: Desk) -> Iterator[Reply]:
-    """Let the copy go."""
+    """Release the copy."""
     desk.kept(LastPruned).forget()
     return iter(())
 
@@ -147,7 +149,7 @@ THUMBNAIL_PX = 96
 
 @serves(WriteText)
 def answer_writing(request: WriteText, desk: Desk) -> Iterator[Reply]:
-    """Write and tell the news; at the end trace and text. It can be given up every 50 ms, or every token."""
+    """Generate, with news; at the end trace and text. It can be cancelled every 50 ms, or every token."""
     model = desk.model
     check_heads(request.heads, model.sites)
     check_heads((head for head, _ in request.gates.values), model.sites)
@@ -188,12 +190,12 @@ def _traced(request: WriteText, model: Model, written: Written) -> Traced:
 
 @works(RunExperiment, max_per_s=MAX_PER_S / 4)
 def run_experiment(request: RunExperiment, desk: Desk) -> Generator[Reply, None, None]:
-    """One experiment, which asks for the open model when it needs it."""
+    """Run one experiment, which asks for the open model if it needs it."""
     yield from work_on(request.question, request.number, lambda: running(desk.model))
 
 
 def experiment_news(question: Question) -> Iterator[ExperimentNews]:
-    """The same where there is no worker; none of a question about an open model."""
+    """The same without a worker; none for a question about an open model."""
     return work_on(question, 0, _no_model)
 
 

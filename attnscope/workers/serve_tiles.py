@@ -1,4 +1,4 @@
-"""Answering what is looked at in long texts: tiles, cells, edges, exact thumbnails. No Qt.
+"""Handles requests about long texts: tiles, cells, edges, exact thumbnails. No Qt.
 
 Every answer is a generator with at most about 50 ms of work between two yields, so that a newer request
 never waits for an older one; what nobody waits for is made when there is nothing else to do.
@@ -60,7 +60,7 @@ SAMPLED_PX = 1024
 
 
 class HeadTiles:
-    """Serves tiles of one head; `grow` makes its pyramid a little higher each time."""
+    """Serves tiles of one head; `grow` extends its pyramid a little each time."""
 
     def __init__(self, head: HeadRef, trace: int, one: OneHead) -> None:
         self.head, self.trace, self.one = head, trace, one
@@ -75,7 +75,7 @@ class HeadTiles:
 
     @property
     def finest(self) -> PyramidLevel | None:
-        """The finest level of the pyramid, when it is there."""
+        """The finest level of the pyramid, if it is there."""
         return next(iter(self._levels.values()), None)
 
     @property
@@ -110,7 +110,7 @@ class HeadTiles:
             yield from self._direct(range(*rows), range(*cols), b)
 
     def read(self, rows: Part, cols: Part) -> CellReading:
-        """The largest weight of a small rectangle, exactly, and where it stands."""
+        """The largest weight of a small rectangle, exact, and its position."""
         exponents = self.one.exponents(slice(*rows), slice(*cols))
         exponents = exponents.nan_to_num(nan=-math.inf, posinf=-math.inf, neginf=-math.inf)
         place = int(exponents.argmax())
@@ -208,7 +208,7 @@ HeadKey = tuple[str, int, HeadRef]
 
 
 class TileServer:
-    """Serves tiles of the traces in `views`; remembers the pyramids of the heads looked at last."""
+    """Serves tiles of the traces in `views`; caches the pyramids of recently viewed heads."""
 
     def __init__(self, views: Views) -> None:
         self._views = views
@@ -217,7 +217,7 @@ class TileServer:
         self._growing: HeadKey | None = None
 
     def start(self, request: TileRequest | ShowHeads) -> Iterator[TileReply | HeadsShown | None]:
-        """Begin to answer; nothing comes when the trace is gone."""
+        """Begin to answer; no replies if the trace is gone."""
         if isinstance(request, ShowHeads):
             yield from show_heads(request, self._views)
             return
@@ -238,11 +238,11 @@ class TileServer:
 
     @property
     def has_idle_work(self) -> bool:
-        """Whether `grow` would get something done."""
+        """Whether `grow` has something to do."""
         return self._growing is not None
 
     def grow(self) -> Iterator[TileReply]:
-        """A little work on the pyramid of the head looked at last; then the tiles that waited for it."""
+        """Work a little on the pyramid of the head viewed last; then on the tiles that waited for it."""
         head = self._heads.get(self._growing) if self._growing else None
         if head is None or self._views.find_shown(*self._growing[:2]) is None:  # type: ignore[index]
             self._growing = None
@@ -321,7 +321,7 @@ class TileServer:
         return self._heads[key]
 
     def _forget_old(self) -> None:
-        """Drop heads of traces that are gone, then those looked at longest ago."""
+        """Drop heads of traces that are gone, then the least recently viewed."""
         for key in [key for key in self._heads if self._views.find_shown(key[0], key[1]) is None]:
             del self._heads[key]
         while len(self._heads) > 1 and sum(head.n_bytes for head in self._heads.values()) > MAX_PYRAMID_BYTES:

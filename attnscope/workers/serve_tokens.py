@@ -57,7 +57,7 @@ MAX_TYPED = 20_000
 
 
 class TokenDesk:
-    """The tokenizer of the open model taken apart, its table, and the one trained here last."""
+    """The tokenizer of the open model, analysed, its table, and the one last trained here."""
 
     def __init__(self) -> None:
         self._own: LastMade[Splitter] = LastMade()
@@ -79,7 +79,7 @@ class TokenDesk:
         return self._own.of(id(entries), make)  # which it holds: no other has its number meanwhile
 
     def trained(self, request: ReplaySplits) -> Splitter:
-        """A tokenizer trained on the typed text or on the sample; raises RecipeError for a wrong size."""
+        """A tokenizer trained on the typed text or on the sample; raises RecipeError for an invalid size."""
         text = request.text[:MAX_TYPED] if request.source == "text" else sample_path().read_text("utf-8")
 
         def make() -> Splitter:
@@ -129,7 +129,7 @@ def find_in_vocabulary(request: FindPieces, desk: Desk) -> Iterator[Reply]:
 
 @serves(ShowPiece)
 def show_piece(request: ShowPiece, desk: Desk) -> Iterator[Reply]:
-    """One piece, with its neighbours where the model is ours."""
+    """One piece, with its neighbours if the model is ours."""
     model = desk.model
     splitter = desk.kept(TokenDesk).splitter(model)
     nearest: tuple[tuple[int, str, float], ...] = ()
@@ -143,7 +143,7 @@ def show_piece(request: ShowPiece, desk: Desk) -> Iterator[Reply]:
 
 @serves(SpellText)
 def spell_text(request: SpellText, desk: Desk) -> Iterator[Reply]:
-    """The tokens of a text, with nothing around them."""
+    """The tokens of a text, without special ones."""
     entries = entries_of(desk.model)
     clean = clean_text(request.text, max_characters=4_000)
     found = entries.library.encode(clean.text, add_special_tokens=False)
@@ -177,7 +177,7 @@ _WAIT_S = 0.03
 
 @works(CompareTokenizers)
 def compare_tokenizers(request: CompareTokenizers, desk: Desk) -> Generator[Reply, None, None]:
-    """One comparison; a training that is on its way when it is given up ends by itself and is forgotten."""
+    """Run one comparison; when it is cancelled, a training in progress ends by itself and is dropped."""
     n_told = 0
     yield TokenizersNews(number=request.number, what="Reading the text")
     text, name, n_cut = yield from _read(request)
@@ -220,7 +220,7 @@ def compare_tokenizers(request: CompareTokenizers, desk: Desk) -> Generator[Repl
 
 
 def _read(request: CompareTokenizers) -> Generator[TokenizersNews, None, tuple[str, str, int]]:
-    """The text, its name, and how much of it was left out."""
+    """The text, its name, and the amount left out."""
     if request.text.strip() and not request.path:
         text = request.text[:MAX_COMPARED_CHARACTERS]
         return text, "the pasted text", len(request.text) - len(text)
@@ -239,7 +239,7 @@ def sample_path() -> Path:
 
 
 class _Training:
-    """One tokenizer on its way, in a thread that nobody waits for at the end."""
+    """One tokenizer in training, in a thread that nobody waits for at exit."""
 
     def __init__(self, kind: str, size: int, lines: Sequence[str]) -> None:
         self._made: Future[Tokenizer | str] = Future()
@@ -256,7 +256,7 @@ class _Training:
         return self._thread.is_alive()
 
     def result(self) -> Tokenizer | str:
-        """The tokenizer, or why there is none; raises what the training raised."""
+        """The tokenizer, or why there is none; raises the training's exception."""
         return self._made.result(timeout=0)
 
     def _train(self, kind: str, size: int, lines: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Training runs: what a recipe costs on paper; starting, steering, following and reading runs.
+"""Training runs: the cost of a recipe on paper; starting, controlling, following and reading runs.
 
 No Qt; a plan allocates no model.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @serves(StartTraining)
 def start_training(request: StartTraining, desk: Desk) -> Iterator[Reply]:
-    """Begin or resume a run; raises UserError when one is in progress or the recipe is wrong."""
+    """Begin or resume a run; raises UserError if one is in progress or the recipe is invalid."""
     from attnscope.training.loop import TrainingRun
     from attnscope.training.recipe import parse_recipe
 
@@ -92,14 +92,14 @@ class KnownRuns:
 
     @cached_property
     def inspections(self) -> "InspectionsReader":
-        """Made when it is first needed."""
+        """Created on first use."""
         from attnscope.training.techniques import InspectionsReader
 
         return InspectionsReader()
 
     @cached_property
     def reader(self) -> "RunsReader":
-        """Made when it is first needed."""
+        """Created on first use."""
         from attnscope.training.summaries import RunsReader
 
         return RunsReader()
@@ -141,7 +141,7 @@ def show_inspections(request: ShowInspections, desk: Desk) -> Iterator[Reply]:
 
 @serves(PlanRecipe)
 def answer_plan(request: PlanRecipe, desk: Desk) -> Iterator[Reply]:
-    """The plan of the recipe as it is typed; a recipe with a fault has a problem instead of a plan."""
+    """The plan of the recipe as typed; a faulty recipe has a problem instead of a plan."""
     from attnscope.training.paper import plan_recipe, require_data
     from attnscope.training.recipe import parse_recipe
     from attnscope.training.speed import pace_of

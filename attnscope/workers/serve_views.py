@@ -1,5 +1,5 @@
-"""Answering what the window looks at: traces, heads in full, inside for one query and by their weights,
-position tables, pictures. No Qt.
+"""Handles requests of the views: traces, heads in full, inside for one query and by their weights, position
+tables, pictures. No Qt.
 
 Two views are compared by their newest traces, head by head, and by what both models say.
 
@@ -88,11 +88,11 @@ class Answers:
         self._one_vocabulary: LastMade[bool] = LastMade()
 
     def keep(self, view: str, answer: ViewAnswer) -> None:
-        """Make `answer` the newest of `view`."""
+        """Set the newest answer of `view`."""
         self._answers[view] = answer
 
     def find(self, view: str, number: int) -> ViewAnswer | None:
-        """The answer that the request `number` made, unless a newer one has taken its place."""
+        """The answer of the request `number`, unless a newer one has replaced it."""
         found = self._answers.get(view)
         return found if found is not None and found.number == number else None
 
@@ -112,7 +112,7 @@ class Answers:
 
 @serves(CompareTraces)
 def compare_traces(request: CompareTraces, desk: Desk) -> Iterator[Reply]:
-    """Δ of every head that both traces have, with exact means; raises UserError when a trace is gone."""
+    """Δ of every head that both traces have, with exact means; raises UserError if a trace is gone."""
     first = desk.views.find(request.first, request.first_trace)
     second = desk.views.find(request.second, request.second_trace)
     if first is None or second is None:
@@ -175,7 +175,7 @@ def compare_site(
 
 
 def _compare_answers(request: CompareTraces, answers: Answers) -> tuple[tuple[float, ...], bool]:
-    """KL(A ‖ B) of each pair of answers, and whether both speak one vocabulary."""
+    """KL(A ‖ B) of each pair of answers, and whether both share one vocabulary."""
     first = answers.find(request.first, request.first_trace)
     second = answers.find(request.second, request.second_trace)
     if first is None or second is None or not answers.have_one_vocabulary(first, second):
@@ -194,7 +194,7 @@ MAX_CONTINUED = 16_000
 
 @serves(TraceText)
 def trace_text(request: TraceText, desk: Desk) -> Iterator[Reply]:
-    """Trace one text with and without gates and show what the window needs of it; then what it writes."""
+    """Trace one text with and without gates and send what the window needs; then the generated text."""
     if request.model.endswith(".safetensors") and not request.view:
         yield from show_kept(request, desk.models)
         return
@@ -282,7 +282,7 @@ def show_kept(request: TraceText, models: OpenModels) -> Iterator[Reply]:
 
 
 def _traced(request: TraceText, trace: Trace, begin_s: float, **found: Any) -> Traced:
-    """The answer to a request, as far as it follows from the trace, with what else was `found`."""
+    """The answer to a request, as far as it follows from the trace, and anything else `found`."""
     return Traced(
         number=request.number,
         model=request.model,
@@ -298,7 +298,7 @@ def _traced(request: TraceText, trace: Trace, begin_s: float, **found: Any) -> T
 
 
 def _is_of(trace: Trace, request: TraceText) -> bool:
-    """Whether a kept trace is of the texts that are asked for, two that are read as one among them."""
+    """Whether a kept trace is of the requested texts, even two that are read as one."""
     if trace.target is None and request.target:
         return trace.source.text == joined_text(request.text, request.target)
     given = "" if trace.target is None else trace.target.text
@@ -317,7 +317,7 @@ def _fitting(request: TraceText, model: Model) -> Interventions:
 
 @serves(ShowPositions)
 def show_positions(request: ShowPositions, desk: Desk) -> Iterator[Reply]:
-    """Compute position tables, the open model's own among them when it is asked for."""
+    """Compute position tables, including the open model's own if requested."""
     model = desk.model if "model" in request.names else None
     tables = position_tables(request.names, request.n_positions, request.d_model, model)
     checks = position_checks() if request.has_checks else ()
@@ -328,7 +328,9 @@ _NEWS_EVERY_S = 1.0
 
 
 class LayersComing:
-    """Takes what is known after each layer of one pass, keeps it for tiles, and tells the window."""
+    """Takes the results after each layer of one pass, keeps them for tiles, and reports them to the
+    window.
+    """
 
     def __init__(self, request: TraceText, model: Model, views: Views) -> None:
         self._request, self._model, self._views = request, model, views
@@ -336,7 +338,7 @@ class LayersComing:
         self._grids: dict[SiteKey, SiteGrid] = {}
 
     def hear(self, trace: Trace) -> None:
-        """One layer more is known; `trace` holds those that are."""
+        """Handle another layer; `trace` holds those known."""
         n_known, n_all, now_s = len(trace.sites), len(self._model.sites), time.perf_counter()
         is_last = n_known >= n_all  # the maps of all layers come before heads are measured
         left_s = (now_s - self._begin_s) / n_known * (n_all - n_known)
@@ -377,14 +379,14 @@ _PART_AFTER_S, _NEXT_PART_AFTER_S = 0.03, 0.5
 
 
 class TargetComing:
-    """Looks at what a model has written of its own target when that takes long, and tells the window."""
+    """Shows the part of its own target that a model has generated, if that takes long, in the window."""
 
     def __init__(self, request: TraceText, begin_s: float) -> None:
         self._request, self._begin_s = request, begin_s
         self._due_s = begin_s + _PART_AFTER_S
 
     def hear(self, look: Callable[[], Look]) -> None:
-        """More of the target is known; `look` looks at it."""
+        """Handle more of the target; `look` shows it."""
         if time.perf_counter() < self._due_s:
             return
         part = look()
@@ -421,13 +423,13 @@ def show_heads_here(request: ShowHeads, desk: Desk) -> Iterator[Reply]:
 
 
 class LastInside:
-    """The trace of the site that was looked into last; a model that is gone is not held by it."""
+    """The trace of the site last inspected; it does not keep a closed model alive."""
 
     def __init__(self) -> None:
         self._trace: LastMade[Trace] = LastMade()
 
     def trace(self, model: Model, request: ShowInside) -> Trace:
-        """The site's trace with its values, from a new pass only when something else is asked for."""
+        """The site's trace with its values, from a new pass only if something else is requested."""
         asked = (
             request.head.site_key,
             request.text,
@@ -451,14 +453,14 @@ class LastInside:
 
 @serves(ShowInside)
 def show_inside(request: ShowInside, desk: Desk) -> Iterator[Reply]:
-    """One head on one query, number by number."""
+    """Show one head on one query, number by number."""
     trace = desk.kept(LastInside).trace(desk.model, request)
     yield InsideShown(number=request.number, inside=look_inside(trace, request.head, request.query))
 
 
 @works(ShowWeights)
 def show_weights(request: ShowWeights, desk: Desk) -> Generator[Reply, None, None]:
-    """One head: the singular values of both products, then the token pairs of each."""
+    """Show one head: the singular values of both products, then the token pairs of each."""
     model = desk.model
     yield WeightsNews(number=request.number, n_done=0, n_total=0)
     for found in read_head_weights(model, request.head, request.top):

@@ -1,5 +1,5 @@
-"""The threads beside the window's: the worker, and those that serve small requests from a desk. Across the
-border go only frozen records, through one signal.
+"""The threads beside the window's: the worker, and those that handle small requests at a desk. Only frozen
+records cross the border, through one signal.
 
 The worker owns every live model, serves one request at a time, and trains in between. It imports the engine
 itself, after the window has been painted.
@@ -43,7 +43,7 @@ STOP_WITHIN_S = 3.0
 
 
 class DeskThread(QThread):
-    """Serves the requests of one desk, which only this thread touches.
+    """Handles the requests of one desk, which only this thread touches.
 
     `replied` carries one reply or Failed, for slots of QObjects only.
 
@@ -69,7 +69,7 @@ class DeskThread(QThread):
         self._is_stopping = False
 
     def post(self, request: object) -> None:
-        """Leave a request; returns at once."""
+        """Post a request; returns at once."""
         with self._changed:
             if self._is_stopping:
                 return
@@ -79,7 +79,7 @@ class DeskThread(QThread):
             self.start()
 
     def stop(self, within_s: float = STOP_WITHIN_S) -> bool:
-        """Ask the thread to end and wait; False when it is still busy after `within_s`."""
+        """Ask the thread to end and wait; False if it is still busy after `within_s`."""
         with self._changed:
             self._is_stopping = True
             self._waiting.clear()
@@ -114,7 +114,7 @@ class DeskThread(QThread):
 
 
 def fetch_thread(write_crash: CrashWriter, parent: QObject | None = None) -> DeskThread:
-    """A thread that serves requests of the shelf, in their order."""
+    """A thread that handles requests of the shelf, in order."""
 
     def failed(error: BaseException) -> Failed:
         log = write_crash(error, "serving the shelf of models")
@@ -154,28 +154,28 @@ def request_kind(request: MapRequest) -> Kind:
 
 
 class TileDesk:
-    """Works on requests step by step; not safe for use from two threads."""
+    """Handles requests step by step; not safe for use from two threads."""
 
     def __init__(self, server: "TileServer") -> None:
         self._server = server
         self._jobs: dict[Kind, Iterator[MapReply | None]] = {}
 
     def take(self, request: MapRequest) -> None:
-        """Begin with a request; an older one of its kind is given up."""
+        """Begin a request; an older one of its kind is cancelled."""
         self._jobs[request_kind(request)] = self._server.start(request)
 
     @property
     def has_work(self) -> bool:
-        """Whether `step` would get something done."""
+        """Whether `step` has something to do."""
         return bool(self._jobs) or self._server.has_idle_work
 
     @property
     def wait_s(self) -> float | None:
-        """Seconds until `step` would get something done: 0 for at once, None while there is nothing to do."""
+        """Seconds until `step` has something to do: 0 for at once, None if there is nothing to do."""
         return 0.0 if self.has_work else None
 
     def step(self) -> tuple[MapReply, ...]:
-        """One piece of the most urgent work, and the replies it gave; a job that raises is given up."""
+        """Do one piece of the most urgent work, and return its replies; a job that raises is dropped."""
         for kind in URGENCY:
             if kind == "pyramid" and self._server.has_idle_work:
                 return tuple(self._server.grow())
@@ -202,7 +202,7 @@ def build_server(views: Views) -> "TileServer":
 
 
 def tile_thread(views: Views, write_crash: CrashWriter, parent: QObject | None = None) -> DeskThread:
-    """A thread that serves tile requests; of each kind the newest wins."""
+    """A thread that handles tile requests; of each kind the newest wins."""
 
     def failed(error: BaseException) -> Failed:
         log = write_crash(error, "serving tiles")
@@ -237,7 +237,7 @@ def build_engine(
 
 
 def preload_torch() -> None:
-    """Load torch's big libraries; whatever fails here is told by the import that follows."""
+    """Load torch's big libraries; any failure here is reported by the import that follows."""
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.submodule_search_locations or sys.platform == "win32":
         return
@@ -270,7 +270,7 @@ BuildEngine = Callable[[CrashWriter], "Engine"]
 
 
 class BrokenEngine:
-    """Stands in for an engine that could not be built: every request fails with the same sentence."""
+    """Replaces an engine that could not be built: every request fails with the same message."""
 
     is_training = False
 
@@ -281,7 +281,7 @@ class BrokenEngine:
         return Ready(devices=(), demo_models=())
 
     def handle(self, request: Request) -> Iterator[Reply]:
-        """Say what is wrong."""
+        """Report the failure."""
         yield dataclasses.replace(self._failed, number=request.number, request=type(request).__name__)
 
     def advance_training(self) -> Iterator[Reply]:
@@ -293,7 +293,7 @@ class BrokenEngine:
 
 
 class WorkerThread(QThread):
-    """Serves requests; `replied` carries one Reply each. Connect it only to slots of QObjects."""
+    """Handles requests; `replied` carries one Reply each. Connect it only to slots of QObjects."""
 
     replied = Signal(object)
 
@@ -305,7 +305,9 @@ class WorkerThread(QThread):
         *,
         paint_within_s: float = 0.0,
     ) -> None:
-        """`paint_within_s` is how long maps that were sent are waited for; `maps_painted` ends the wait."""
+        """`paint_within_s` limits the wait for maps that were sent to be painted; `maps_painted` ends the
+        wait.
+        """
         super().__init__(parent)
         self.setObjectName("worker")
         self._paint_within_s = paint_within_s
@@ -317,33 +319,33 @@ class WorkerThread(QThread):
         self._is_stopping = False
 
     def post(self, request: Request) -> None:
-        """Leave a request; returns at once. Requests left before the thread starts are kept."""
+        """Post a request; returns at once. Requests posted before the thread starts are kept."""
         with self._changed:
             if not self._is_stopping:
                 self._mailbox.post(request)
                 self._changed.notify()
 
     def cancel(self, number: int) -> None:
-        """Forget a request, or give it up: at its next yield, or between two layers of a pass."""
+        """Cancel a request: waiting, at its next yield, or between two layers of a pass."""
         with self._changed:
             self._mailbox.cancel(number)
             self._changed.notify()
 
     def maps_painted(self) -> None:
-        """Go on with a request whose maps the window has painted."""
+        """Continue with a request whose maps the window has painted."""
         with self._changed:
             self._is_painted = True
             self._changed.notify()
 
     def request_stop(self) -> None:
-        """Ask the thread to end: what waits is forgotten, a run in training saves and finishes."""
+        """Ask the thread to end: waiting requests are dropped, a run in training saves and finishes."""
         with self._changed:
             self._is_stopping = True
             self._mailbox.clear()
             self._changed.notify()
 
     def stop(self, within_s: float = STOP_WITHIN_S) -> bool:
-        """Ask the thread to end and wait; False when it is still busy after `within_s`."""
+        """Ask the thread to end and wait; False if it is still busy after `within_s`."""
         self.request_stop()
         return self.wait(int(within_s * 1000))
 
@@ -361,7 +363,7 @@ class WorkerThread(QThread):
         self._finish_training(engine)
 
     def _start_engine(self) -> "Engine | BrokenEngine":
-        """The engine; when it cannot be had, one that says so to every request."""
+        """The engine; if it cannot be built, one that says so to every request."""
         try:
             engine = self._build_engine(self._write_crash)
             self.replied.emit(engine.ready())
@@ -393,7 +395,9 @@ class WorkerThread(QThread):
             self._mailbox.finish(request)
 
     def _is_given_up_while_painted(self, request: Request) -> bool:
-        """Leave the interpreter to the window until its maps are painted; whether it was given up then."""
+        """Leave the interpreter to the window until its maps are painted; returns whether it was cancelled
+        then.
+        """
         with self._changed:
             self._changed.wait_for(
                 lambda: self._is_painted or self._is_unwanted(request), self._paint_within_s
@@ -409,14 +413,14 @@ class WorkerThread(QThread):
             self.replied.emit(reply)
 
     def _finish_training(self, engine: "Engine | BrokenEngine") -> None:
-        """Let the run save; the wait of `stop` bounds how long anybody waits for it."""
+        """Let the run save; the wait of `stop` limits the time."""
         engine.stop_training()
         deadline_s = time.monotonic() + STOP_WITHIN_S
         while engine.is_training and time.monotonic() < deadline_s:
             self._pass_on(engine.advance_training())
 
     def _next_request(self, *, wait: bool) -> Request | None:
-        """The next request that is due; with `wait`, sleeps until one is or the thread must end."""
+        """The next request due; with `wait`, sleeps until there is one or the thread must end."""
         with self._changed:
             while not self._is_stopping:
                 request = self._mailbox.take() or (self._mailbox.take_idle() if wait else None)

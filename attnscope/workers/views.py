@@ -32,7 +32,7 @@ class Views:
         self._lock = threading.Lock()
 
     def keep(self, model: str, trace: "Trace", number: int = 0, *, is_checkpoint: bool = False) -> None:
-        """Make `trace` the newest of `model`; of a checkpoint only until enough others were looked at."""
+        """Set the newest trace of `model`; of a checkpoint only until enough others were viewed."""
         with self._lock:
             self._parts.pop(model, None)
             self._traces[model] = (number, trace)
@@ -43,25 +43,25 @@ class Views:
                 self._traces.pop(self._checkpoints.popitem(last=False)[0], None)
 
     def keep_part(self, model: str, trace: "Trace", number: int) -> None:
-        """Keep the layers of a pass under way that are known; tiles alone are made of them."""
+        """Keep the known layers of a running pass; only tiles are made of them."""
         with self._lock:
             self._parts[model] = (number, trace)
 
     def find_shown(self, model: str, number: int) -> "Trace | None":
-        """As `find`, or what is known of it while its pass goes on."""
+        """As `find`, or the known part of it while its pass runs."""
         with self._lock:
             found = self._parts.get(model)
         return found[1] if found is not None and found[0] == number else self.find(model, number)
 
     def forget(self, model: str) -> None:
-        """Drop the trace of `model`: another model has taken its name."""
+        """Drop the trace of `model`, whose name another model has taken."""
         with self._lock:
             self._traces.pop(model, None)
             self._parts.pop(model, None)
             self._checkpoints.pop(model, None)
 
     def find(self, model: str, number: int) -> "Trace | None":
-        """The trace that the request `number` made, unless a newer one has taken its place."""
+        """The trace of the request `number`, unless a newer one has replaced it."""
         with self._lock:
             found = self._traces.get(model)
         return found[1] if found is not None and found[0] == number else None
@@ -72,7 +72,7 @@ class Views:
         return found[1] if found is not None else None
 
     def head_maps(self, model: str, heads: Iterable[HeadRef]) -> tuple[HeadMap, ...]:
-        """Heads of the newest trace in full; raises UserError when there is none or no such head."""
+        """Heads of the newest trace in full; raises UserError if there is none or no such head."""
         trace = self.newest(model)
         if trace is None:
             raise UserError("There is no trace to show heads of.", action="Enter a text first.")
@@ -80,7 +80,7 @@ class Views:
 
 
 def show_heads(request: ShowHeads, views: Views) -> Iterator[HeadsShown]:
-    """Show heads of the newest trace in full; nothing when it is not the one that is asked for."""
+    """Show heads of the newest trace in full; nothing if it is not the requested one."""
     if not request.trace:
         maps = views.head_maps(request.place, request.heads)
         yield HeadsShown(number=request.number, model=request.model, maps=maps)
@@ -92,7 +92,7 @@ def show_heads(request: ShowHeads, views: Views) -> Iterator[HeadsShown]:
 
 
 def head_maps(trace: "Trace", heads: Iterable[HeadRef]) -> tuple[HeadMap, ...]:
-    """The heads of `trace` in full, without those too long for that: they are shown by tiles.
+    """The heads of `trace` in full, without those too long for that, which are shown by tiles.
 
     Raises UserError for a head that the model does not have.
     """

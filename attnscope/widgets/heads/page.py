@@ -146,7 +146,7 @@ class HeadTableModel(TableModel):
 
 
 class BarDelegate(QStyledItemDelegate):
-    """Paints a bar behind each number, as long as it is large: of 1 for shares, else among its column."""
+    """Paints a bar behind each number, proportional to it: of 1 for shares, else within its column."""
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         share = index.data(SHARE_ROLE)
@@ -193,7 +193,7 @@ class HeadTableView(Dressing, QTableView):
         self._fit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Arrow keys select the head they come to."""
+        """-"""
         super().keyPressEvent(event)
         if event.key() in (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Home, Qt.Key.Key_End):
             self._on_row(self.currentIndex())
@@ -248,7 +248,7 @@ class HeadTableView(Dressing, QTableView):
 
 
 def bar_shares(values: NDArray[np.float64], most: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Each number between 0, or the least of its column, and the most: 0…1, NaN stays.
+    """Each number between 0, or the smallest of its column, and the largest: 0…1, NaN stays.
 
     `most` [n_columns] is what a whole bar stands for at least: 1 for shares, so that 0.02 is a short bar.
     """
@@ -267,7 +267,7 @@ _N_EDGES = 5
 
 
 class HeadCardPanel(QScrollArea):
-    """The card of the selected head; `look_wanted` carries the number of a text to see in Explore."""
+    """The card of the selected head; `look_wanted` carries the index of a text to show in Explore."""
 
     look_wanted = Signal(int)
 
@@ -351,12 +351,12 @@ _STACKS: dict[str, str] = {"all": "all stacks"} | {str(stack): str(stack) for st
 
 
 def ask_open_path(parent: QWidget, title: str, kinds: str) -> str:
-    """Ask for a file to read; empty when nothing was chosen."""
+    """Ask for a file to read; empty if none was chosen."""
     return QFileDialog.getOpenFileName(parent, title, str(Path.home()), kinds)[0]
 
 
 def ask_save_path(parent: QWidget, title: str, kinds: str) -> str:
-    """Ask for a file to write; empty when nothing was chosen."""
+    """Ask for a file to write; empty if none was chosen."""
     name = "heads.json" if kinds.startswith("JSON") else "heads.csv"
     return ask_file(parent, title, str(Path.home() / name), kinds)
 
@@ -395,7 +395,7 @@ class HeadsPage(QWidget):
         watch_seen(self, state.first_look.look)
 
     def splitters(self) -> tuple[QSplitter, ...]:
-        """The splitters whose places are worth remembering."""
+        """The splitters whose positions are saved."""
         return (self._splitter,)
 
     # --- building ---------------------------------------------------------------------------------

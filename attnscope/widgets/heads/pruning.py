@@ -1,4 +1,6 @@
-"""Removing heads: the tab of pruning curves on the Heads page, and the dialog that removes those off."""
+"""Removing heads: the tab of pruning curves on the Heads page, and the dialog that removes heads that are
+off.
+"""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -163,7 +165,7 @@ class PruningPage(QWidget):
 
     @cached_property
     def curves(self) -> "PruningView":
-        """The curves, made with the first ones: the plotting library is slow to import."""
+        """The curves, created on first use: the plotting library is slow to import."""
         from attnscope.widgets.heads.pruning_view import PruningView
 
         curves = PruningView(self._state)
@@ -323,7 +325,7 @@ class PruneDialog(QDialog):
         self._show()
 
     def done(self, result: int) -> None:
-        """Close, and let the copy go."""
+        """Close, and release the copy."""
         super().done(result)
         self._state.forget()
 
@@ -358,7 +360,7 @@ class PruneDialog(QDialog):
         self.setMinimumWidth(round(type_px(_WIDTH_PX)))
 
     def _lay_out_table(self) -> None:
-        """Before and after: a row for each thing that is told, filled in as it becomes known."""
+        """Before and after: a row for each quantity, filled in as it becomes known."""
         cells = QGridLayout(self.table)
         cells.setContentsMargins(0, 0, 0, 0)
         cells.setHorizontalSpacing(16)
@@ -373,7 +375,7 @@ class PruneDialog(QDialog):
                 cells.addWidget(label, i, k)
 
     def _list(self) -> QWidget:
-        """The heads that go, a line for each site."""
+        """The heads to remove, a line for each site."""
         content = named(QWidget(), role="panel")
         cells = QGridLayout(content)
         cells.setContentsMargins(12, 8, 12, 8)
@@ -416,7 +418,7 @@ class PruneDialog(QDialog):
         self._grow()
 
     def _grow(self) -> None:
-        """Be as high as the wrapped sentences need; never smaller than before, so that nothing jumps."""
+        """Grow to the height of the wrapped sentences; never shrink, so that nothing jumps."""
         layout = self.layout()
         if layout is not None:
             layout.activate()

@@ -1,4 +1,4 @@
-"""The pruning curves under their titles, beside what is said of the point chosen."""
+"""The pruning curves under their titles, beside the description of the chosen point."""
 
 from collections.abc import Sequence
 
@@ -43,7 +43,7 @@ _BAND = 0.13
 
 
 class PruningPlot(LinePlot):
-    """Curves of several rankings; arrow keys walk their points, Enter takes the one they are on."""
+    """Curves of several rankings; arrow keys walk their points, Enter chooses one."""
 
     point_hovered = Signal(object)
     """PointRef under the cursor, or None."""
@@ -87,7 +87,7 @@ class PruningPlot(LinePlot):
         self.set_groups(self._groups)
 
     def point_at(self, place: QPointF) -> PointRef | None:
-        """The point of any curve nearest to a place of the widget, within reach."""
+        """The point of any curve nearest to a position of the widget, within reach."""
         view = self.getPlotItem().getViewBox()
         best, best_px = None, _REACH_PX
         scene = self.mapToScene(place.toPoint())
@@ -133,7 +133,7 @@ class PruningPlot(LinePlot):
         self.point_hovered.emit(None)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Left and right walk along a curve, up and down from curve to curve, Enter takes the point."""
+        """Left and right walk along a curve, up and down from curve to curve, Enter chooses the point."""
         key, at = Qt.Key(event.key()), self._state.point
         steps = {Qt.Key.Key_Left: (0, -1), Qt.Key.Key_Right: (0, 1)}
         steps |= {Qt.Key.Key_Up: (-1, 0), Qt.Key.Key_Down: (1, 0)}
@@ -184,7 +184,7 @@ class PruningPlot(LinePlot):
             self._bands.append(band)
 
     def draw_rings(self) -> None:
-        """Ring the point under the cursor and the one chosen; full when the session has it."""
+        """Ring the point under the cursor and the one chosen; filled if the session has it."""
         accent, state = QColor(self.theme.accent), self._state
         for ring, found, is_full in (
             (self._rings[0], state.chosen, state.is_loaded),
@@ -202,7 +202,7 @@ class PruningPlot(LinePlot):
 
 
 def _lines(group: CurveGroup, colour: str) -> list[Line]:
-    """The line of one ranking, and what lies behind it: its interval, or the single random orders."""
+    """The line of one ranking, and the interval, or the single random orders, behind it."""
     xs = np.array(group.removed, np.float64)
     if len(group.curves) > 1:
         behind = [[point.value for point in curve.points] for curve in group.curves]
@@ -227,7 +227,7 @@ _HINT = (
 
 
 class PointPanel(QWidget):
-    """Shows the point of a CurvesState under the cursor, else the one that was clicked."""
+    """Shows the point of a CurvesState under the cursor, else the one clicked."""
 
     explore_wanted = Signal()
     remove_wanted = Signal()

@@ -1,5 +1,5 @@
-"""The tabs of the Heads page: the table and pruning beside which heads attend alike, and what the selected
-head's weights say without any text.
+"""The tabs of the Heads page: the table and pruning, the heads that attend alike, and the weights of the
+selected head, without any text.
 """
 
 import math
@@ -80,7 +80,7 @@ _PAIR_HEAD_PX, _BAR_PX, _PAIR_ROW_PX = 120, 320, 26
 
 
 class AlikePage(Dressed):
-    """Shows an AlikeState: the pairs that attend most alike, and what is nearest to the selected head."""
+    """Shows an AlikeState: the most similar pairs, and the heads nearest to the selected one."""
 
     def __init__(
         self,
@@ -230,7 +230,7 @@ _TOKEN_SHARE = 0.3
 
 
 class PairTable(Telling, Dressed):
-    """One row a pair; `joint` stands between its tokens, `columns` over them."""
+    """One row a pair; `joint` is between its tokens, `columns` above them."""
 
     def __init__(self, columns: tuple[str, str], joint: str) -> None:
         super().__init__()
@@ -324,7 +324,7 @@ _JOINTS: dict[CircuitKind, str] = {"ov": "→", "qk": "↔"}
 
 
 class ChartsView(Dressed):
-    """Some charts under each other."""
+    """Charts below each other."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -349,7 +349,7 @@ class ChartsView(Dressed):
 
 
 class PairPanel(QWidget):
-    """The pairs of one product under its name, with what is said of all of it."""
+    """The pairs of one product under its name, with a summary."""
 
     def __init__(self, state: WeightsState, kind: CircuitKind) -> None:
         super().__init__()
@@ -372,7 +372,7 @@ class PairPanel(QWidget):
 
 
 class WeightsPage(QWidget):
-    """Shows a WeightsState; asks for what is missing only while it can be seen."""
+    """Shows a WeightsState; requests what is missing only while visible."""
 
     failed = Signal(str, str)
 
@@ -541,14 +541,14 @@ class HeadsTabs(QWidget):
         column(self.tabs, on=self, spacing=-1)
 
     def minimumSizeHint(self) -> QSize:
-        """The width of the tab in front: a panel at the right edge leaves it no less."""
+        """The width of the tab in front: a panel at the right edge must leave it that much."""
         hint = super().minimumSizeHint()
         pages = (self.table, self.pruning, self.alike, self.weights)
         widths = [page.minimumSizeHint().width() for page in pages if page.isVisibleTo(self)]
         return QSize(max(widths, default=hint.width()), hint.height())
 
     def splitters(self) -> tuple[QSplitter, ...]:
-        """The splitters whose places are worth remembering."""
+        """The splitters whose positions are saved."""
         return self.table.splitters()
 
     def figure_spec(self) -> FigureSpec | None:

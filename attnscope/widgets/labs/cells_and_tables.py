@@ -124,7 +124,7 @@ MAX_COPIED = 5_000
 
 
 class TextTableModel(TableModel):
-    """`columns` are (title, tooltip); `cells` makes the texts of one row."""
+    """`columns` are (title, tooltip); `cells` gives the texts of one row."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class TextTableModel(TableModel):
 
 
 class TextTable(QTableView):
-    """Shows a model; `row_chosen` carries the row that keys or mouse are on. Ctrl+C copies rows with tabs."""
+    """Shows a model; `row_chosen` carries the row of the keyboard or mouse. Ctrl+C copies rows with tabs."""
 
     row_chosen = Signal(int)
 
@@ -184,7 +184,7 @@ class TextTable(QTableView):
         self.fit_rows()
 
     def fit_rows(self) -> None:
-        """Rows as high as the present size of type."""
+        """Set the rows to the height of the current type."""
         self.verticalHeader().setDefaultSectionSize(round(type_px(24)))
 
     def set_widths(self, widths_px: Sequence[int], stretched: int | None = None) -> None:
@@ -195,7 +195,7 @@ class TextTable(QTableView):
             self.horizontalHeader().setSectionResizeMode(stretched, QHeaderView.ResizeMode.Stretch)
 
     def choose_row(self, row: int) -> None:
-        """Put the mark on a row without telling anyone."""
+        """Mark a row without emitting a signal."""
         self.selectionModel().blockSignals(True)
         self.selectRow(row) if row >= 0 else self.clearSelection()
         self.selectionModel().blockSignals(False)
@@ -210,7 +210,7 @@ class TextTable(QTableView):
             super().keyPressEvent(event)
 
     def event(self, event: QEvent) -> bool:
-        """Ctrl+C is the table's own while it has the focus."""
+        """Ctrl+C belongs to the table while it has the focus."""
         if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
             if event.matches(QKeySequence.StandardKey.Copy):
                 event.accept()
@@ -218,7 +218,7 @@ class TextTable(QTableView):
         return super().event(event)
 
     def copy_rows(self) -> None:
-        """The chosen rows on the clipboard, columns divided by tabs."""
+        """Copy the chosen rows to the clipboard, columns separated by tabs."""
         rows = sorted({index.row() for index in self.selectionModel().selectedRows()})[:MAX_COPIED]
         QGuiApplication.clipboard().setText("\n".join("\t".join(self._texts.texts(row)) for row in rows))
 

@@ -32,7 +32,7 @@ def _ask_file(parent: QWidget, kinds: str) -> str:
 
 
 class ControlRow(QWidget, Generic[C]):
-    """One setting: shows what it is in a choice; `asked` carries the choice that the person asks for.
+    """One setting: shows its value in a choice; `asked` carries the choice requested by the user.
 
     `settled` tells that the hand lets go; `group` names what is slid or typed: its changes in a row are one.
     """
@@ -96,7 +96,7 @@ class ControlRow(QWidget, Generic[C]):
             self.setVisible(setting.is_used(choice))
 
     def set_size(self) -> None:
-        """Make room for the present size of type."""
+        """Adapt to the current size of type."""
         self.name.setFixedWidth(round(type_px(_NAME_PX)))
         self.value.setFixedWidth(round(type_px(_VALUE_PX)))
 
@@ -174,7 +174,7 @@ class ControlRow(QWidget, Generic[C]):
 
 
 class WordsPanel(QWidget):
-    """The formula, where it comes from, and the live numbers in it."""
+    """The formula, its source, and the live numbers in it."""
 
     def __init__(self, source: str) -> None:
         super().__init__()
@@ -207,7 +207,7 @@ class WordsPanel(QWidget):
 
 
 class LabFoot(Dressed):
-    """Works on the controls of a lab once it is shown them; `export_wanted` asks for the export dialog."""
+    """Acts on the current controls of a lab; `export_wanted` asks for the export dialog."""
 
     export_wanted = Signal()
 
@@ -243,7 +243,7 @@ class LabFoot(Dressed):
         self.show_possible(controls)
 
     def show_possible(self, controls: LabControls[Any]) -> None:
-        """Enable what can be done now."""
+        """Enable what is possible now."""
         self.undo_button.setEnabled(controls.can_undo)
         self.redo_button.setEnabled(controls.can_redo)
         self.reset_button.setEnabled(not controls.is_example)
@@ -290,7 +290,7 @@ class LabFrame(Dressed):
                 self.side.addLayout(part)
 
     def fit_room(self) -> None:
-        """Make room for the present size of type: for two lines, or more where they are short."""
+        """Adapt to the current size of type: room for two lines, or more if they are short."""
         self._side.setFixedWidth(round(type_px(self._side_px)))
         width = self.width() - self._side.width()
         n_lines = 2 if width > type_px(1000) else 3 if width > type_px(560) else 4
@@ -341,7 +341,7 @@ class LabView(LabFrame, Generic[C, S]):
             control.set_size()
 
     def add_button(self, words: str, tip: str) -> QPushButton:
-        """One more button below the controls."""
+        """Add another button below the controls."""
         button = push_button(words, name=words, tip=plain_tooltip(tip))
         self.side.insertWidget(len(self.rows), button)
         return button
@@ -418,7 +418,7 @@ class LabView(LabFrame, Generic[C, S]):
             self._panels.addLayout(line, self.plan.stretches[k] if k < len(self.plan.stretches) else 1)
 
     def _fit_panels(self) -> None:
-        """Three charts in a row where there is room, else two."""
+        """Place three charts in a row if there is room, else two."""
         sizes = row_sizes(len(self.cell_panels) + len(self.chart_panels), n_maps=len(self.cell_panels))
         width = self.width() - self._side.width()
         if (

@@ -1,4 +1,4 @@
-"""Labs that measure what they show: asked of the worker, or in a thread of their own."""
+"""Labs that measure: through the worker, or in a thread of their own."""
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
@@ -39,19 +39,19 @@ class ExperimentDesk(QObject, Generic[C]):
 
     @property
     def is_busy(self) -> bool:
-        """Whether an answer is awaited."""
+        """Whether an answer is pending."""
         answer = self._answer()
         return self._is_watched and answer is not None and not answer.is_exact and not answer.error
 
     @Slot()
     def look(self) -> None:
-        """The lab is seen: ask for what is missing."""
+        """The lab is visible: request what is missing."""
         self._is_watched = True
         self._ask()
 
     @Slot()
     def leave(self) -> None:
-        """The lab is no longer seen: what is under way is given up."""
+        """The lab is hidden: cancel its requests."""
         self._is_watched = False
         self._timer.stop()
         question = self._question()
@@ -85,7 +85,7 @@ class ExperimentDesk(QObject, Generic[C]):
 
 
 def make_asking_view(lab: Lab[C, Any], state: ExperimentsState) -> LabView[C, Any]:
-    """A lab whose choice has a field `answer`, with its desk as a child called `desk`."""
+    """Make the view of a lab whose choice has a field `answer`, with its desk as a child called `desk`."""
     view: LabView[C, Any] = LabView(lab)
     desk = ExperimentDesk(view, state)
     desk.setObjectName("desk")
@@ -98,7 +98,7 @@ _WAIT_MS = 3000
 
 
 class MeasuringThread(QThread):
-    """Goes through a measurement point by point; `measured` carries each of them."""
+    """Runs a measurement point by point; `measured` carries each of them."""
 
     measured = Signal(object)
 
@@ -114,13 +114,13 @@ class MeasuringThread(QThread):
             self.measured.emit(point)
 
     def end(self) -> None:
-        """Stop after the point in progress, and wait for that."""
+        """Stop after the current point, and wait for that."""
         self.requestInterruption()
         self.wait(_WAIT_MS)
 
 
 class CostMeter(QObject):
-    """Measures while the lab is looked at, anew for other sizes; what was measured is kept.
+    """Measures while the lab is visible, anew for other sizes; measurements are kept.
 
     The choice of the lab has `sizes`, and the `points` measured at them, `n_points` when all are.
     """
@@ -135,24 +135,24 @@ class CostMeter(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is being measured."""
+        """Whether a measurement is running."""
         return self._thread is not None
 
     @Slot()
     def look(self) -> None:
-        """The lab is seen: measure what is missing."""
+        """The lab is visible: measure what is missing."""
         self._is_watched = True
         self._show()
 
     @Slot()
     def leave(self) -> None:
-        """The lab is no longer seen: stop."""
+        """The lab is hidden: stop."""
         self._is_watched = False
         self._stop()
 
     @Slot()
     def measure_again(self) -> None:
-        """Forget what was measured at these sizes."""
+        """Drop the measurements at these sizes, and repeat them."""
         self._known.pop(self._lab.choice.sizes, None)
         self._stop()
         self._show()

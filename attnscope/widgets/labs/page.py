@@ -1,4 +1,4 @@
-"""The Labs page: a list of labs by group at the left, the chosen one beside it, made when first looked at."""
+"""The Labs page: a list of labs by group at the left, the chosen one beside it, created on first use."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -43,7 +43,7 @@ class LabWidget(Protocol):
 
 @runtime_checkable
 class HasControls(Protocol):
-    """A lab whose controls can be undone, brought back to the example and kept."""
+    """A lab whose controls can be undone, reset to the example and saved."""
 
     @property
     def controls(self) -> LabControls[Any]:
@@ -53,13 +53,13 @@ class HasControls(Protocol):
 
 @runtime_checkable
 class LinksToPages(Protocol):
-    """A lab with a way to another page; the signal carries the page's key."""
+    """A lab with a link to another page; the signal carries the page's key."""
 
     page_wanted: Any
 
 
 def make_lab(entry: LabEntry, states: LabStates) -> QWidget:
-    """The widget of a lab: its own, or the view of any lab that is drawn from its choice.
+    """The widget of a lab: its own, or the general view of labs drawn from their choice.
 
     Those that ask the worker get their own of the `states`.
     """
@@ -121,7 +121,7 @@ _OVERRIDE = QEvent.Type.ShortcutOverride
 
 
 class LabsPage(Dressed):
-    """Labs that show what attention computes and why it is built as it is; most need no model.
+    """Labs that show what attention computes and why it is built that way; most need no model.
 
     `controls_changed` when another lab is shown or something else is set in it.
     """
@@ -163,7 +163,7 @@ class LabsPage(Dressed):
 
     @property
     def shown(self) -> str:
-        """The name of the lab that is looked at, or will be first."""
+        """The name of the current lab, or of the first one to be shown."""
         return self._shown or self.entries[0].name
 
     @property
@@ -177,12 +177,12 @@ class LabsPage(Dressed):
         return self.controls.values
 
     def take_values(self, values: LabValues) -> None:
-        """Set the lab that is looked at as it was kept."""
+        """Restore the saved settings of the current lab."""
         if values:
             self.controls.take_values(values)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """A text field of a lab with nothing to take back leaves the keys of undo and redo to the lab."""
+        """A text field of a lab with nothing to undo leaves the keys of undo and redo to the lab."""
         if isinstance(watched, QLineEdit) and isinstance(event, QKeyEvent) and event.type() == _OVERRIDE:
             for keys, has_own in (
                 (QKeySequence.StandardKey.Undo, watched.isUndoAvailable()),
@@ -194,7 +194,7 @@ class LabsPage(Dressed):
         return super().eventFilter(watched, event)
 
     def show_lab(self, name: str) -> None:
-        """Turn to a lab; the first time it is made. Raises KeyError for an unknown name."""
+        """Switch to a lab, creating it the first time. Raises KeyError for an unknown name."""
         entry = {entry.name: entry for entry in self.entries}[name]
         self._shown = name
         if not self.list.count():
@@ -207,7 +207,7 @@ class LabsPage(Dressed):
         self._tell()
 
     def figure_spec(self) -> FigureSpec | None:
-        """The lab that is looked at, as a figure; None while the page is not."""
+        """The current lab as a figure; None while the page is hidden."""
         lab = self.labs.get(self._shown)
         return cast("LabWidget", lab).figure_spec() if lab is not None and self.isVisible() else None
 
@@ -273,7 +273,7 @@ class LabsPage(Dressed):
         return side
 
     def fit_room(self) -> None:
-        """The list beside the lab, or as a box above it where the lab would have little room."""
+        """Put the list beside the lab, or as a combo box above it if the lab would have little room."""
         bar = self.list.verticalScrollBar().sizeHint().width()
         longest = self.list.sizeHintForColumn(0) + 2 * self.list.frameWidth() + bar
         self.list.setFixedWidth(max(round(type_px(_LIST_PX)), longest))
@@ -308,7 +308,7 @@ class LabsPage(Dressed):
 
 
 def lab_offers(page: LabsPage, view: ViewState) -> Iterable[Offer]:
-    """One offer of the command palette for each lab: it turns to the page and to the lab."""
+    """One palette offer for each lab, which switches to the page and to the lab."""
     for entry in page.entries:
 
         def run(name: str = entry.name) -> None:

@@ -1,4 +1,4 @@
-"""The lab that compares tokenizers: charts against the vocabulary size, a table, one sentence in all."""
+"""The lab that compares tokenizers: charts against the vocabulary size, a table, one sentence overall."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -225,7 +225,7 @@ class TokenizersView(LabFrame):
             self._show_chips()
 
     def _show_empty(self, is_empty: bool) -> None:
-        """Say what is to be done in the place of axes without curves."""
+        """Say what to do in place of axes without curves."""
         self.empty.setVisible(is_empty)
         for part in (self.length_chart, self.density_chart, self.table_tab, self.chips_tab, self._stack):
             part.setVisible(not is_empty)

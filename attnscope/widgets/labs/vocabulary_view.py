@@ -1,4 +1,4 @@
-"""The vocabulary browser: every piece of the open model's tokenizer, searched, sorted, looked into."""
+"""The vocabulary browser: every piece of the open model's tokenizer, to search, sort and inspect."""
 
 from typing import get_args
 
@@ -220,7 +220,7 @@ class VocabularyView(Dressed):
 
 
 class _PieceCard(QWidget):
-    """One piece in detail; `piece_wanted` carries a neighbour that is clicked."""
+    """One piece in detail; `piece_wanted` carries a clicked neighbour."""
 
     piece_wanted = Signal(int)
 

@@ -46,7 +46,7 @@ FAR = 32
 
 
 def position_point(tables: Iterable[PositionTable], title_of: Callable[[str], str]) -> str:
-    """The point of the page; empty without an encoding whose rows are positions."""
+    """The conclusion of the page; empty without an encoding whose rows are positions."""
     vectors = [t for t in tables if t.axes == ("dimension", "position") and t.by_offset.size > 2]
     far = min(FAR, min((table.by_offset.size for table in vectors), default=1) - 1)
     found = [t for t in vectors if np.isfinite(t.by_offset[[1, far]]).all()]
@@ -72,7 +72,9 @@ title and axis."""
 
 
 class PositionColumn(Dressed):
-    """Shows one PositionTable; cursors and views are told to the page, which tells all columns."""
+    """Shows one PositionTable; cursors and views are reported to the page, which passes them to all
+    columns.
+    """
 
     matrix_hovered = Signal(int, int)
     cosine_hovered = Signal(int, int)
@@ -118,7 +120,7 @@ class PositionColumn(Dressed):
         self.show_table(table, title, colour)
 
     def show_table(self, table: PositionTable, title: str, colour: str) -> None:
-        """Show another table; what was read out of the last one is gone."""
+        """Show another table; values written out for the last one are cleared."""
         self.clear_cursors()
         self.table = table
         self._title.setText(title)
@@ -140,7 +142,7 @@ class PositionColumn(Dressed):
         return self._formula.heightForWidth(width) if self._formula.text() else 0
 
     def set_formula_height(self, height: int) -> None:
-        """Keep this room for the formulas, as for the note."""
+        """Reserve this height for the formulas, as for the note."""
         self._formula.setFixedHeight(height)
         self._formula.setVisible(height > 0)
 
@@ -151,12 +153,12 @@ class PositionColumn(Dressed):
         return min(metrics.boundingRect(room, Qt.TextFlag.TextWordWrap, words).height(), room.height())
 
     def set_note_height(self, height: int) -> None:
-        """Keep this room for the note, so that the maps of all columns begin at one height."""
+        """Reserve this height for the note, so that the maps of all columns are aligned."""
         self._note.setFixedHeight(height + _BELOW_NOTE_PX if height else 0)
         self._note.setVisible(height > 0)
 
     def fit_room(self) -> None:
-        """Put the maps beside each other where there is more width than height."""
+        """Put the maps beside each other if there is more width than height."""
         is_wide = self.width() > 1.25 * self.height()
         direction = QBoxLayout.Direction.LeftToRight if is_wide else QBoxLayout.Direction.TopToBottom
         self._maps.setDirection(direction)
@@ -180,7 +182,7 @@ class PositionColumn(Dressed):
 
     @Slot()
     def clear_cursors(self) -> None:
-        """Take the marks away."""
+        """Clear the marks."""
         self.matrix.set_cursor(None)
         self.cosine.set_cursor(None)
         self._matrix_value.setText("")
@@ -188,7 +190,7 @@ class PositionColumn(Dressed):
 
 
 class _Swatch(QWidget):
-    """A short piece of the line that stands for this encoding below."""
+    """A short piece of this encoding's line in the plot below."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -270,7 +272,7 @@ class _Drawn(Dressed):
 
 
 class PositionColumns(Dressed):
-    """The encodings side by side: the cursor of one map stands in all of them, and all show the same part."""
+    """The encodings side by side, with a common cursor and a common visible part."""
 
     hover_text = Signal(str)
     offset_hovered = Signal(int)
@@ -306,7 +308,7 @@ class PositionColumns(Dressed):
         self.even_notes(self.width())
 
     def even_notes(self, width: int) -> None:
-        """One height for the notes of all columns, and one for their formulas: what the longest needs.
+        """Equal heights for the notes of all columns, and for their formulas: those of the longest.
 
         Where they would leave too little to the maps, notes give way first; the tooltip of the name has both.
         """
@@ -364,7 +366,7 @@ class PositionColumns(Dressed):
 
 
 class PositionsPage(Dressed):
-    """Shows a PositionsState; the cursor of one map stands in all of them and in the plots."""
+    """Shows a PositionsState; the cursor of one map appears in all of them and in the plots."""
 
     hover_text = Signal(str)
     lab_wanted = Signal(str)
@@ -398,14 +400,14 @@ class PositionsPage(Dressed):
         self._show_tables()
 
     def figure_spec(self) -> FigureSpec | None:
-        """The tables as a figure, None when there are none."""
+        """The tables as a figure, None if there are none."""
         try:
             return self._spec()
         except UserError:
             return None
 
     def _spec(self) -> FigureSpec | None:
-        """The same; raises UserError where what is wanted of the tables cannot be read."""
+        """The same; raises UserError if the choice of tables is invalid."""
         state, tables = self._state, self._state.tables
         if not tables:
             return None
@@ -422,7 +424,7 @@ class PositionsPage(Dressed):
         )
 
     def splitters(self) -> tuple[QSplitter, ...]:
-        """The splitters whose places are worth remembering."""
+        """The splitters whose positions are saved."""
         return (self._splitter,)
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -434,7 +436,7 @@ class PositionsPage(Dressed):
 
     @cached_property
     def _plots(self) -> "OffsetPlots":
-        """Curves over the offset, made for the first tables: the plotting library is slow to import."""
+        """Curves over the offset, created for the first tables: the plotting library is slow to import."""
         from attnscope.widgets.charts import OffsetPlots
 
         plots = OffsetPlots()
@@ -527,7 +529,9 @@ class PositionsPage(Dressed):
         self._show_stale()
 
     def _show_view(self) -> None:
-        """The matrices, or a figure of another view; what cannot be read stays as it was, with the reason."""
+        """Show the matrices, or a figure of another view; an invalid choice changes nothing and shows the
+        reason.
+        """
         state = self._state
         kind = VIEWS[state.view]
         self._views.setCurrentIndex(self._views.findData(state.view))
@@ -554,7 +558,7 @@ class PositionsPage(Dressed):
         self._pages.setCurrentWidget(self._drawn)
 
     def _show_sentence(self) -> None:
-        """The point of the view, with the numbers of what it shows."""
+        """Show the conclusion of the view, with its numbers."""
         state = self._state
         has_checks = VIEWS[state.view].reads_checks and bool(state.tables)
         said = (

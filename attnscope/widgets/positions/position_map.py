@@ -21,7 +21,7 @@ Matrix = NDArray[np.float32]
 
 
 def colour_words(values: Matrix, limit: float, palette: Palette) -> NDArray[np.uint32]:
-    """Colours of [rows, columns] values from −limit to limit, diverging about 0; no data where not finite.
+    """Colours of [rows, columns] values from −limit to limit, diverging about 0; missing data if not finite.
 
     Raises ValueError for what is not a matrix with at least one cell: a drawing library given such an
     array would end the process.
@@ -71,7 +71,7 @@ class PositionMap(Dressed):
         self.update()
 
     def set_labels(self, x_label: str, y_label: str) -> None:
-        """Name what lies along both axes."""
+        """Set the names of both axes."""
         self._labels = (x_label, y_label)
         self.update()
 
@@ -80,12 +80,12 @@ class PositionMap(Dressed):
             self.set_values(self._values, self._limit)
 
     def set_stale(self, is_stale: bool) -> None:
-        """Dim the picture while a newer one is on its way."""
+        """Dim the picture while a newer one is pending."""
         self._is_stale = is_stale
         self.update()
 
     def set_view(self, view: QRectF) -> None:
-        """Show a part of the whole, 0…1 both ways."""
+        """Show a part of the whole, 0…1 in each direction."""
         self._view = QRectF(view)
         self.update()
 
@@ -111,7 +111,7 @@ class PositionMap(Dressed):
         return rect
 
     def cell_at(self, place: QPointF) -> tuple[int, int] | None:
-        """The row and column at a place of the widget."""
+        """The row and column at a position of the widget."""
         rect = self.plot_rect()
         if not self._values.size or not rect.contains(place):
             return None
@@ -195,7 +195,7 @@ class PositionMap(Dressed):
         self.view_moved.emit(self._view)
 
     def _scaled_image(self, rect: QRectF) -> QImage:
-        """The part in view at the screen's resolution: cells crisp when large, averaged when small."""
+        """The visible part at the screen's resolution: cells crisp when large, averaged when small."""
         image = self._image
         ratio = self.devicePixelRatioF()
         size = QSize(max(1, round(rect.width() * ratio)), max(1, round(rect.height() * ratio)))
@@ -247,7 +247,7 @@ class PositionMap(Dressed):
 
 
 def ticks(n_cells: int, first: float, last: float, n_wanted: float) -> list[tuple[int, float]]:
-    """Round cell indices between two shares of the whole, each with its place 0…1 in between."""
+    """Round cell indices between two shares of the whole, each with its position 0…1 in between."""
     span = (last - first) * n_cells
     raw = max(1.0, span / max(2.0, n_wanted))
     power = 10 ** int(np.floor(np.log10(raw)))
@@ -270,7 +270,7 @@ def _image(words: NDArray[np.uint32]) -> QImage:
 
 
 def _resampled(image: QImage, source: QRectF, size: QSize) -> QImage:
-    """The part `source` of the image at `size`: no smoothing when enlarged, means when made smaller."""
+    """The part `source` of the image at `size`: no smoothing when enlarged, means when reduced."""
     is_smaller = source.width() > size.width() or source.height() > size.height()
     if is_smaller:
         part = image.copy(source.toAlignedRect())

@@ -1,4 +1,4 @@
-"""The help: a list of pages that can be searched, and the page that is read."""
+"""The help: a searchable list of pages, and the current page."""
 
 import itertools
 from collections.abc import Iterable
@@ -68,7 +68,7 @@ class FormulaObject(QPyTextObject):
 
 
 def set_formulas(document: QTextDocument, painter: FormulaObject) -> None:
-    """Let every text between two dollar signs be a formula."""
+    """Turn every text between two dollar signs into a formula."""
     document.documentLayout().registerHandler(_KIND, painter)
     found = document.find(_MARKED)
     while not found.isNull():
@@ -93,7 +93,7 @@ def _half_x() -> float:
 
 
 def _height(found: SetFormula) -> float:
-    """So high that the baselines agree: Qt puts the middle of the object at half the height of an x."""
+    """The height that aligns the baselines: Qt puts the middle of the object at half the height of an x."""
     above, below = found.baseline, found.height - found.baseline
     return max(2 * above - _half_x(), 2 * below + _half_x())
 
@@ -103,7 +103,7 @@ _PAGE = Qt.ItemDataRole.UserRole
 
 
 class HelpPanel(Dressed):
-    """`link_wanted` carries a link that goes to a tour, a page of the program or a lab."""
+    """`link_wanted` carries a link to a tour, a page of the program or a lab."""
 
     link_wanted = Signal(str)
 
@@ -138,7 +138,7 @@ class HelpPanel(Dressed):
             self.show_page(name)
 
     def show_page(self, name: str, heading: str = "") -> None:
-        """Read a page, at a heading by its slug; an unknown one does nothing."""
+        """Show a page, at a heading by its slug; no effect if unknown."""
         page = self._pages.get(name)
         if page is None:
             return
@@ -152,7 +152,7 @@ class HelpPanel(Dressed):
         self.back_button.setEnabled(bool(self._history))
 
     def back(self) -> None:
-        """Read the page before."""
+        """Show the previous page."""
         if self._history:
             name = self._history.pop()
             self.shown = ""
@@ -253,7 +253,7 @@ class _Reader(QTextBrowser):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
 
     def loadResource(self, kind: int, name: QUrl | str) -> object:
-        """Nothing is read, from the disk or from elsewhere."""
+        """Read nothing, from the disk or from elsewhere."""
         return None
 
     def show_page(self, page: HelpPage) -> None:
@@ -272,7 +272,7 @@ class _Reader(QTextBrowser):
         self.moveCursor(QTextCursor.MoveOperation.Start)
 
     def go_to(self, heading: str) -> None:
-        """Bring a heading to the top."""
+        """Scroll to a heading."""
         block = self.document().begin()
         while heading and block.isValid():
             if block.blockFormat().headingLevel() > 1 and heading_slug(block.text()) == heading:
@@ -284,7 +284,7 @@ class _Reader(QTextBrowser):
             self.verticalScrollBar().setValue(0)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Lines no longer than can be read with ease; the scroll bar stays at the edge."""
+        """Limit the length of lines for easy reading; the scroll bar stays at the edge."""
         super().resizeEvent(event)
         self._fit()
 
@@ -319,7 +319,7 @@ Rows = list[tuple[str, str]]
 
 
 class ShortcutsSheet(QDialog):
-    """Made from the actions themselves; a few letters leave only what is meant."""
+    """Generated from the actions themselves; a few letters filter it."""
 
     def __init__(self, actions: Iterable[QAction], parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -340,7 +340,7 @@ class ShortcutsSheet(QDialog):
         self.show_rows("")
 
     def show_rows(self, query: str) -> None:
-        """Show the rows whose text or keys fit the query."""
+        """Show the rows whose text or keys match the query."""
         groups = [(name, [row for row in rows if _fits(row, query)]) for name, rows in self._groups]
         groups = [(name, rows) for name, rows in groups if rows]
         self.rows = [row for _, rows in groups for row in rows]
@@ -354,7 +354,7 @@ class ShortcutsSheet(QDialog):
 
 
 def shortcut_groups(actions: Iterable[QAction]) -> list[tuple[str, Rows]]:
-    """Text and keys of every action that has keys, by menu; then what hands do in the views."""
+    """Text and keys of every action that has keys, by menu; then the mouse and keyboard in the views."""
     menus = {spec.name: spec.menu for spec in ACTIONS}
     found: dict[str, Rows] = {name: [] for name in (*MENUS, "Models")}
     for action in actions:
@@ -376,7 +376,7 @@ def _fits(row: tuple[str, str], query: str) -> bool:
 
 
 def _in_columns(groups: list[tuple[str, Rows]], n_columns: int) -> list[list[tuple[str, Rows]]]:
-    """The groups in columns, in their order, so that the longest column is as short as can be."""
+    """The groups in columns, in order, so that the longest column is as short as possible."""
     heights = [len(rows) + 2 for _, rows in groups]
     cuts = itertools.combinations_with_replacement(range(len(groups) + 1), n_columns - 1)
     best = min(

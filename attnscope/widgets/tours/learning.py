@@ -57,7 +57,7 @@ _MOVED = {
 
 
 class PointerFrame(Dressed):
-    """Follows its target wherever that goes, in another window too; hidden while the target is."""
+    """Follows its target everywhere, in another window too; hidden while the target is."""
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
@@ -86,7 +86,7 @@ class PointerFrame(Dressed):
         self.place()
 
     def place(self) -> None:
-        """Lie around the target as it is now."""
+        """Surround the target in its current place."""
         self._watch()
         target = self._target
         if target is None or not target.isVisible():
@@ -106,7 +106,7 @@ class PointerFrame(Dressed):
         self.raise_()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Whatever lies above the target has moved; a window that closes does not take the frame along."""
+        """Follow moves of everything above the target; a closing window does not take the frame along."""
         is_closing = event.type() in (QEvent.Type.Close, QEvent.Type.DeferredDelete)
         if is_closing and watched is self.parentWidget() and watched is not self._home:
             self.setParent(self._home)
@@ -124,7 +124,7 @@ class PointerFrame(Dressed):
             painter.drawRoundedRect(frame, _RADIUS_PX, _RADIUS_PX)
 
     def _watch(self) -> None:
-        """Hear of every move of the target and of what it lies in."""
+        """Observe moves of the target and its parents."""
         wanted: list[QWidget] = []
         widget = self._target
         while widget is not None:
@@ -148,7 +148,7 @@ MakeParts = Callable[[], tuple[WelcomePanel, HelpPanel]]
 
 
 class LearnPage(QWidget):
-    """Holds both; `link_wanted` carries a link of a help page that leads out of the help."""
+    """Holds both; `link_wanted` carries a link of a help page that leads outside the help."""
 
     link_wanted = Signal(str)
 
@@ -177,7 +177,7 @@ class LearnPage(QWidget):
         return self._parts[1]
 
     def build(self) -> None:
-        """Make what is shown, unless that has been done."""
+        """Create the content, unless that has been done."""
         _ = self._parts
 
     def show_help(self, name: str, heading: str = "") -> None:
@@ -194,7 +194,7 @@ class LearnPage(QWidget):
 
 
 class Invitation(Dressed):
-    """A line above the page; `accepted` when the person wants to begin there."""
+    """A line above the page; `accepted` if the user wants to begin there."""
 
     accepted = Signal()
 
@@ -225,7 +225,7 @@ class Invitation(Dressed):
 
 
 class Learning(QObject):
-    """Belongs to one window. `page` lies among its pages, `invitation` above them, `bar` below them.
+    """Belongs to one window. `page` is among its pages, `invitation` above them, `bar` below them.
 
     `seen` is how many steps of each tour were seen; `toured` tells whether there is a tour now.
     """
@@ -263,7 +263,7 @@ class Learning(QObject):
         return tuple(sorted(self._seen.items()))
 
     def invite(self) -> None:
-        """Show where to begin, at the first start of all."""
+        """Show where to begin, on the very first start."""
         self.invitation.setVisible(self._view.page != "learn")
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
@@ -275,18 +275,18 @@ class Learning(QObject):
     # Intents
 
     def start_tour(self, name: str, at: int | None = None) -> None:
-        """Begin a tour, or go on with it where it was left, or `at` one of its steps."""
+        """Begin a tour, or continue it where it was left, or `at` one of its steps."""
         self.invitation.hide()
         _ = self.panel
         self.tours.start(name, at)
 
     def show_help(self, name: str, heading: str = "") -> None:
-        """Turn to a help page."""
+        """Show a help page."""
         self._view.show_page("learn")
         self.page.show_help(name, heading)
 
     def show_help_here(self) -> None:
-        """Turn to the help of what is looked at."""
+        """Show the help for the current view."""
         dialog = QApplication.activeModalWidget()
         if isinstance(dialog, QDialog) and type(dialog).__name__ in HELP_OF_DIALOGS:
             dialog.reject()
@@ -297,7 +297,7 @@ class Learning(QObject):
         self.show_help(name, heading_slug(self._pages.labs.shown) if name == "labs" else "")
 
     def follow(self, link: str) -> None:
-        """Go where a link of the help leads."""
+        """Follow a link of the help."""
         kind, _, name = link.partition(":")
         match kind:
             case "tour":
@@ -327,7 +327,7 @@ class Learning(QObject):
             self._training.start()
 
     def _open_recipe(self, recipe: str) -> bool:
-        """Put a recipe that comes with the program on the Train page; False, with the reason told, if not."""
+        """Open a bundled recipe on the Train page; False, with an error message, if that fails."""
         training, session = self._training, self._session
         self._view.show_page("train")
         if training.run.is_active:
@@ -354,7 +354,7 @@ class Learning(QObject):
 
     @cached_property
     def _help_offers(self) -> tuple[Offer, ...]:
-        """Each help page and each part of one, found by every word that stands in it."""
+        """Each help page and each part of one, searchable by all its words."""
         return tuple(
             offer
             for page in self._help_pages
@@ -380,7 +380,7 @@ class Learning(QObject):
 
     @cached_property
     def tours(self) -> TourState:
-        """The tours, read when first asked for; a kept view or a session takes the place of one."""
+        """The tours, read on first use; a kept view or a session replaces one."""
         found, states = read_tours(paths.resources_folder() / "tours"), self._states
         give_back = partial(self._workspace.files.show, label="leave the tour")
         worked_on = TourStates(
@@ -404,7 +404,7 @@ class Learning(QObject):
 
     @cached_property
     def panel(self) -> TourPanel:
-        """The bar of the tours, made with the first one that is begun, as is what points at its places."""
+        """The bar of the tours, created with the first one, as is the pointer."""
         tours = self.tours
         panel = TourPanel(tours, self._view)
         self._bar_layout.addWidget(panel)
@@ -415,7 +415,7 @@ class Learning(QObject):
 
     @cached_property
     def pointer(self) -> PointerFrame:
-        """The frame around what a step speaks of."""
+        """The frame around the subject of a step."""
         return PointerFrame(self._pages.window())
 
     def _take_back_invitation(self) -> None:
@@ -435,14 +435,14 @@ class Learning(QObject):
         self.toured.emit(is_touring)
 
     def _give_focus(self) -> None:
-        """To the page: after the bar comes Undo, where one Enter too many would bring the tour back."""
+        """Focus the page: after the bar comes Undo, where one Enter too many would bring the tour back."""
         if self._view.page == "learn" and "Welcome" in self.page.tabs.tabs:
             self.page.tabs.tabs["Welcome"].setFocus()
         elif self._view.page == "explore":
             self._pages.explore.grid_panel.grid.setFocus()
 
     def _point(self) -> None:
-        """Outline what the step speaks of, once the window is there."""
+        """Outline the subject of the step, once the window is there."""
         if not isValid(self.pointer):  # it lay in a window that is gone
             del self.pointer
         step = self.tours.step if self.tours.phase == "shown" else None

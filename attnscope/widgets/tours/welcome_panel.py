@@ -1,4 +1,4 @@
-"""The welcome of the Learn page: tours, examples, a tiny model to train, and what was opened lately."""
+"""The welcome of the Learn page: tours, examples, a tiny model to train, and recently opened items."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ from attnscope.widgets.labels import PlainLabel, ground, plain_tooltip, tool_but
 
 
 class CardButton(QAbstractButton):
-    """Looks as its role `card` in the style sheet says; Enter and Space choose it too."""
+    """Styled by its role `card` in the style sheet; Enter and Space choose it too."""
 
     def __init__(self, title: str, detail: str = "", side: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -68,7 +68,7 @@ class CardButton(QAbstractButton):
         self._words.addStretch(1)
 
     def set_side(self, text: str) -> None:
-        """Say something else at the right."""
+        """Set the text at the right."""
         self.side.say(text)
         parts = (self.title.text(), self.detail.text(), text)
         self.setAccessibleName(". ".join(part.rstrip(".") for part in parts if part))
@@ -89,7 +89,7 @@ class CardButton(QAbstractButton):
         return self._row.heightForWidth(width)
 
     def keyPressEvent(self, event: object) -> None:
-        """Enter chooses, as Space does."""
+        """-"""
         key = event.key()  # type: ignore[attr-defined]
         if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             self.click()
@@ -107,7 +107,7 @@ class CardButton(QAbstractButton):
 
 
 class TourCard(CardButton):
-    """A click begins the tour or goes on with it; `step_wanted` carries the step that was clicked, from 0."""
+    """A click begins the tour or continues it; `step_wanted` carries the step clicked, from 0."""
 
     step_wanted = Signal(int)
 
@@ -125,7 +125,7 @@ class TourCard(CardButton):
         self.add_below(self._list)
 
     def show_seen(self, n_seen: int) -> None:
-        """Say how far somebody is."""
+        """Show the progress."""
         self._n_seen = n_seen
         self.set_side(tour_progress(self._tour, n_seen))
         for k, step in enumerate(self.steps):
@@ -203,7 +203,7 @@ class Doors:
 
 
 class WelcomePanel(QScrollArea):
-    """One to four columns of cards; what was opened lately appears when there is something.
+    """One to four columns of cards; recently opened items appear if there are any.
 
     In a high window the tours list their steps; in a high and wide one the labs are listed too.
     """
@@ -292,7 +292,7 @@ class WelcomePanel(QScrollArea):
         self._arrange()
 
     def _arrange(self) -> None:
-        """As many columns of cards as there is room for; lines stay as long as can be read with ease."""
+        """Use as many columns of cards as fit; lines stay readable."""
         fitting = (self.viewport().width() - 48 + _BETWEEN_PX) // (round(type_px(_COLUMN_PX)) + _BETWEEN_PX)
         n_columns = min(max(fitting, 2), 4) if self.viewport().width() >= type_px(_TWO_PX) else 1
         n_tours = max(n_columns - 1 - (n_columns > 3), 1)
@@ -334,7 +334,7 @@ class WelcomePanel(QScrollArea):
         self._fit()
 
     def _order(self) -> None:
-        """By Tab as one reads: the tours first."""
+        """Set the Tab order to the reading order: the tours first."""
         of_last = (self.lesson_cards, self.recent_cards)
         is_double = self._n_columns == 2  # what is under the tours comes before what is beside them
         beside = (*of_last, self.example_cards) if is_double else (self.example_cards, *of_last)
@@ -345,7 +345,7 @@ class WelcomePanel(QScrollArea):
             self.setTabOrder(before, after)
 
     def _show_steps(self, n_tours: int) -> None:
-        """List what each tour does where there is room for it."""
+        """List the steps of each tour if there is room."""
         room = self.viewport().height() - type_px(_AROUND_PX)
         n_rows = -(-len(self.tour_cards) // n_tours)
         fitting = (n for n, height in _STEPS_PX.items() if n_rows * type_px(height) <= room)
@@ -384,7 +384,7 @@ class WelcomePanel(QScrollArea):
             self.lesson_cards[name] = card
 
     def _add_labs(self) -> None:
-        """Every lab; where they stand, `_place_labs` says."""
+        """Add every lab; `_place_labs` arranges them."""
         grid = self._lab_grid
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setSpacing(4)
@@ -396,7 +396,7 @@ class WelcomePanel(QScrollArea):
             self.lab_cards[entry.name] = card
 
     def _place_labs(self, n_columns: int) -> None:
-        """The labs in one column with what they show, or in several without."""
+        """Place the labs in one column with descriptions, or in several without."""
         cards = list(self.lab_cards.values())
         n_rows = -(-len(cards) // n_columns)
         for k, card in enumerate(cards):

@@ -1,4 +1,6 @@
-"""Charts of runs beside their curves: loss against size, data or compute, and inside the steps of one run."""
+"""Charts of runs beside their curves: loss against size, data or compute, and the inspected steps of
+one run.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -97,7 +99,7 @@ class ScalingView(QWidget):
 
     @cached_property
     def _kept(self) -> tuple[RunSummary, ...]:
-        """Read when it is first seen."""
+        """The bundled sweep, read on first use."""
         return kept_sweep()
 
     @property
@@ -109,7 +111,7 @@ class ScalingView(QWidget):
         return self._kept if self._is_kept else self._state.fitted
 
     def charts(self) -> tuple[Chart, ...]:
-        """All three scales, as an export shows them."""
+        """All three scales, for an export."""
         return scaling_charts(self._runs, has_published=self.published.isChecked())
 
     @property
@@ -121,7 +123,7 @@ class ScalingView(QWidget):
 
     @Slot()
     def show_runs(self) -> None:
-        """Draw the runs as they are listed now."""
+        """Draw the currently listed runs."""
         runs, is_kept, wish = self._runs, self._is_kept, self._wants_published
         self._kept_line.setVisible(is_kept)
         self.published.setChecked(is_kept if wish is None else wish)
@@ -167,7 +169,7 @@ class ScalingView(QWidget):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDot:
-    """One finished run in the plot; one without a folder is kept, and nothing to click."""
+    """One finished run in the plot; one without a folder is bundled, and cannot be clicked."""
 
     x: float
     loss: float
@@ -326,7 +328,7 @@ class InspectionsView(QWidget):
 
     @Slot(str)
     def choose(self, choice: str) -> None:
-        """Draw the sizes of updates beside the gradients, or what has added up, and the norms."""
+        """Draw the sizes of updates beside the gradients, or the accumulated changes and the norms."""
         self.choice = choice
         self._choice.show_choice(choice)
         words, tip = (_SHORT, READING) if choice == "updates" else (_MOVED_SHORT, MOVED)
@@ -336,11 +338,11 @@ class InspectionsView(QWidget):
         self.show_history()
 
     def charts(self) -> tuple[Chart, ...]:
-        """Every chart as an export shows them, with the typical size and the learning rate; none without."""
+        """Every chart for an export, with the typical size and the learning rate; none without data."""
         return inspection_charts(self._state.history) if self._state.history is not None else ()
 
     def show_history(self) -> None:
-        """Draw what is known now."""
+        """Draw the current history."""
         self._shown = self._state.history
         name = PurePath(self._state.folder.replace("\\", "/")).name
         words = f"Run {shorten(plain_text(name), _LONGEST_NAME)}" if name else "Gradients and updates"
@@ -414,7 +416,7 @@ def _steps_words(history: InspectionHistory | None) -> str:
 
 
 def _of_one_stack(chart: Chart) -> Chart:
-    """The chart with the stack left out of its names, where there is but one."""
+    """The chart without the stack in its names, if there is only one."""
     named = [stack for series in chart.series for stack in STACKS if series.name.startswith(f"{stack} ")]
     if len(set(named)) != 1:
         return chart

@@ -1,4 +1,6 @@
-"""The curves of one or several runs: loss large, rate, gradient norm and speed beside it, one cursor."""
+"""The curves of one or several runs: loss large, rate, gradient norm and speed beside it, with a common
+cursor.
+"""
 
 from collections.abc import Callable
 from typing import cast
@@ -46,7 +48,7 @@ _UNITS: dict[Axis, str] = {"step": "", "tokens": "", "time": " s", "compute": ""
 
 
 class CurvesBar(QWidget):
-    """Holds how curves are drawn; `changed` when any of it does."""
+    """Holds the settings of the curves; `changed` when any of them does."""
 
     changed = Signal()
 
@@ -103,7 +105,7 @@ class CurvesBar(QWidget):
         self._loss_choice.setVisible(n_runs > 1 or self._losses != "both")
 
     def show_place(self, place: float | None) -> None:
-        """Say where the cursor is."""
+        """Show the position of the cursor."""
         name = AXES[self._axis] if self._axis == "step" else ""
         unit = _UNITS[self._axis]
         number = "" if place is None else number_text(place) if self._axis == "compute" else f"{place:,.0f}"
@@ -144,7 +146,7 @@ _ALWAYS = 4
 
 
 class CurvesView(Dressed):
-    """Draws the runs that `shown` gives when `redraw` is called and something changed."""
+    """Draws the runs from `shown` when `redraw` is called and something changed."""
 
     hover_text = Signal(str)
     step_pointed = Signal(float)
@@ -188,7 +190,7 @@ class CurvesView(Dressed):
 
     @Slot()
     def redraw(self) -> None:
-        """Draw again what changed: every curve when a setting did, the next one in turn for new steps.
+        """Redraw what changed: every curve after a new setting, the next one in turn for new steps.
 
         Four plots painted in one turn of the event loop would hold up everything else for too long.
         """
@@ -216,7 +218,7 @@ class CurvesView(Dressed):
         self._drawn_settings = (*settings[:2], loss.visible_x(), *settings[3:])
 
     def charts(self) -> tuple[Chart, ...]:
-        """The curves as an export shows them."""
+        """The curves for an export."""
         return shown_charts(self._source(), self.bar.drawing, is_log=self.bar.is_log)
 
     # --- building ---------------------------------------------------------------------------------
@@ -275,7 +277,7 @@ class CurvesView(Dressed):
         plot.set_marks(tuple(float(step) for step in alone))
 
     def _has_data(self, i: int) -> bool:
-        """Whether a plot is to be drawn: the later ones come and go with their data."""
+        """Whether to draw a plot: the later ones come and go with their data."""
         if i < _ALWAYS:
             return True
         part = self._parts[i]
@@ -286,7 +288,7 @@ class CurvesView(Dressed):
         return is_there
 
     def _share_axis(self) -> None:
-        """The lowest of the plots above each other has the numbers of them all, and room for these."""
+        """Give the lowest of stacked plots the numbers for all, and room for these."""
         last = max(i for i, is_there in enumerate(self._is_there) if is_there)
         least = _LEAST_PLOT_PX if sum(self._is_there) <= _ALWAYS + 1 else _LEAST_OF_MANY_PX
         for i, part in enumerate(self._parts[1:], start=1):
@@ -297,7 +299,7 @@ class CurvesView(Dressed):
         self.height_changed.emit()
 
     def _names_px(self) -> int:
-        """Room for the names at the lines, and of several runs for the values under the cursor."""
+        """Room for the names at the lines, and for several runs also for the values under the cursor."""
         if len(self._shown) <= 1:
             return round(max(type_px(_LABEL_PX), text_width("validation") + 10))
         names = names_at_lines(self._shown).values()
@@ -318,7 +320,7 @@ class CurvesView(Dressed):
         )
 
     def _show_values(self, place: float | None) -> None:
-        """Write the values at a place of the axis, or the newest, beside the titles."""
+        """Write the values at a position of the axis, or the newest, beside the titles."""
         at = float("inf") if place is None else place
         for part in self._parts:
             part.show_values(self._values_of(part.quantity, at))
@@ -344,7 +346,7 @@ class CurvesView(Dressed):
         return self._as_many_as_fit(words)
 
     def _as_many_as_fit(self, words: list[str]) -> str:
-        """The first of what stands beside the title, and how many more there are."""
+        """As many as fit beside the title, and the number of others."""
         room = self._parts[0].room_px()
         for n in range(min(_MOST_NAMED, len(words)), 0, -1):
             more = f" · {len(words) - n} more" if len(words) > n else ""
@@ -354,7 +356,7 @@ class CurvesView(Dressed):
         return ""
 
     def _main_value(self, run: ShownRun, quantity: Quantity, at: float) -> float | None:
-        """Of several runs: the held-out loss, or the training loss where there is none."""
+        """For several runs: the held-out loss, or the training loss if there is none."""
         drawing = self.bar.drawing
         curve = curves_of(run, quantity)[0][1]
         if quantity == "loss" and drawing.losses != "training" and len(run.curves.validation_loss):
@@ -374,12 +376,12 @@ class CurvesView(Dressed):
             self.step_pointed.emit(place)
 
     def stand_at(self, step: float) -> None:
-        """Put the cursor at a step that was pointed at elsewhere; nothing where the axis is another."""
+        """Put the cursor at a step pointed at elsewhere; no effect on another axis."""
         if self.bar.drawing.axis == "step":
             self._stand_at(step)
 
     def mark_step(self, step: float | None) -> None:
-        """Mark the step whose attention is looked at; nothing where the axis is another."""
+        """Mark the step whose attention is shown; no effect on another axis."""
         for part in self._parts:
             part.plot.set_place(step if self.bar.drawing.axis == "step" else None)
 
@@ -459,5 +461,5 @@ class _Part(Dressed):
         self.fit_room()
 
     def fit_room(self) -> None:
-        """The unit gives way, to the tooltip, where the values would be cut."""
+        """Move the unit to the tooltip if the values would be cut."""
         self._unit.setVisible(self._value.fontMetrics().horizontalAdvance(self.values) <= self.room_px())

@@ -50,7 +50,7 @@ _FIRST_RECIPE = "reverse"
 
 
 class TrainingPage(QWidget):
-    """Shows a TrainingState; curves are pulled by a timer, never pushed by events.
+    """Shows a TrainingState; curves are polled by a timer, never pushed by events.
 
     `open_checkpoint` is called with a checkpoint's folder when the person wants it in Explore.
     """
@@ -114,7 +114,7 @@ class TrainingPage(QWidget):
         self._watch.set_style(style)
 
     def figure_spec(self) -> FigureSpec | None:
-        """The curves, or what the tab in front shows instead, as a figure; None when there are none yet."""
+        """The curves, or the content of the tab in front, as a figure; None if there are none yet."""
         if self.upper_tabs.is_shown(INSIDE):
             return self._figure_inside()
         if self.upper_tabs.is_shown(SCALING):
@@ -156,11 +156,11 @@ class TrainingPage(QWidget):
         )
 
     def open_cost(self, tab: str) -> None:
-        """Open the cost of the recipe in advance, at one of its tabs."""
+        """Open the cost estimate of the recipe, at one of its tabs."""
         self._run.open_cost(tab)
 
     def open_inside(self, choice: str) -> None:
-        """Turn to gradients and updates, or to what has added up: of the run shown, or of a kept one.
+        """Show gradients and updates, or the accumulated changes: of the run shown, or of a bundled one.
 
         Where no run of one's own is shown, the recipe of the kept one stands beside it.
         """
@@ -179,7 +179,7 @@ class TrainingPage(QWidget):
         self.sweep_line.open_dialog()
 
     def splitters(self) -> tuple[QSplitter, ...]:
-        """The splitters whose places are worth remembering."""
+        """The splitters whose positions are saved."""
         return (self._across, self._down, self._watch.splitter())
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -193,7 +193,7 @@ class TrainingPage(QWidget):
         self._timer.start()
 
     def _show_film(self) -> None:
-        """A kept run of the recipe, if there is one: the page is never empty."""
+        """Show a bundled run of the recipe, if there is one: the page is never empty."""
         if not self.isVisible():
             return
         own, films = self._run.last_button.run, paths.resources_folder() / _FILMS
@@ -208,7 +208,7 @@ class TrainingPage(QWidget):
 
     @cached_property
     def _curves(self) -> "CurvesView":
-        """The plots, made when the page is first seen: the plotting library is slow to import."""
+        """The plots, created when the page is first shown: the plotting library is slow to import."""
         from attnscope.widgets.training.curves_view import CurvesView
 
         curves = CurvesView(lambda: self._state.runs.shown)
@@ -275,12 +275,12 @@ class TrainingPage(QWidget):
         when(self, self._show_upper_tabs, runs.changed, runs.inspections.changed)
 
     def _rest(self) -> None:
-        """No run is on: what the last one told is drawn without waiting."""
+        """No run is active: draw the last one's data without waiting."""
         if not self._state.run.is_active and self._timer.interval() != _AT_REST_MS:
             self._timer.setInterval(_AT_REST_MS)
 
     def _show_upper_tabs(self) -> None:
-        """Inside is offered where steps were looked at."""
+        """Offer *Inside* if steps were inspected."""
         runs = self._state.runs
         if self._wanted_inside:
             runs.choose(self._wanted_inside)
@@ -293,7 +293,7 @@ class TrainingPage(QWidget):
             self.upper_tabs.show_panel(INSIDE)
 
     def _loss_at(self, step: float) -> str:
-        """The training loss of the run that is looked into, at a step."""
+        """The training loss of the inspected run, at a step."""
         curve = self._state.runs.drawn.curves_of(self._state.runs.inspections.folder).train_loss
         places = curve.steps
         if not len(places):
@@ -324,6 +324,6 @@ def redraw_after_ms(worked_ms: float) -> int:
 
 
 def _missing_px(panel: QWidget | None) -> int:
-    """By how much a scrolling panel is higher than the place it is seen through; below 0: room to spare."""
+    """Height by which a scrolling panel exceeds its viewport; below 0: room to spare."""
     view = panel.parentWidget() if panel is not None else None
     return panel.minimumSizeHint().height() - view.height() if panel is not None and view is not None else 0

@@ -1,4 +1,4 @@
-"""The text editor for recipes: plain monospaced text, line numbers, one marked line, and what it costs."""
+"""The text editor for recipes: plain monospaced text, line numbers, one marked line, and the cost."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -74,7 +74,7 @@ _SECTION = re.compile(r"^\s*\[.*")
 
 
 class RecipeEditor(Dressing, QPlainTextEdit):
-    """Shows and edits the text of a recipe; `textChanged` tells when it differs."""
+    """Shows and edits the text of a recipe; `textChanged` when it differs."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -95,7 +95,7 @@ class RecipeEditor(Dressing, QPlainTextEdit):
         self.set_marked_line(self._marked)
 
     def _fit_type(self) -> None:
-        """Take type at its present size."""
+        """Use the current size of type."""
         sheet = _FONT.replace("@type@", str(round(type_px(12))))
         if sheet == self.styleSheet():
             return
@@ -105,7 +105,7 @@ class RecipeEditor(Dressing, QPlainTextEdit):
         self._on_lines_counted()
 
     def set_text(self, text: str, *, is_edit: bool = False) -> None:
-        """Show another text; an edit of the one that is there can be undone.
+        """Set another text; the old edit can be undone.
 
         The cursor stays where it is when the text is the same.
         """
@@ -119,7 +119,7 @@ class RecipeEditor(Dressing, QPlainTextEdit):
         cursor.insertText(text)
 
     def set_marked_line(self, line: int | None) -> None:
-        """Mark one line, from 1, as the one with the fault."""
+        """Mark one line, from 1, as faulty."""
         self._marked = line
         block = self.document().findBlockByNumber(line - 1) if line else None
         if block is None or not block.isValid():
@@ -146,7 +146,7 @@ class RecipeEditor(Dressing, QPlainTextEdit):
         return 14 + n_digits * self.fontMetrics().horizontalAdvance("9")
 
     def paint_numbers(self, widget: QWidget, area: QRect) -> None:
-        """Paint the line numbers that stand in `area` on `widget`."""
+        """Paint the line numbers within `area` on `widget`."""
         with QPainter(widget) as painter:
             painter.fillRect(area, QColor(self.theme.panel))
             painter.setFont(monospaced_font(round(type_px(11))))
@@ -191,14 +191,14 @@ class _LineNumbers(QWidget):
 
 
 class _TomlHighlighter(QSyntaxHighlighter):
-    """Sections bold, comments quiet; nothing else is coloured."""
+    """Sections bold, comments faint; nothing else is coloured."""
 
     def __init__(self, document: QTextDocument, quiet: str) -> None:
         super().__init__(document)
         self.set_quiet(quiet)
 
     def set_quiet(self, colour: str) -> None:
-        """Take the colour of comments."""
+        """Set the colour of comments."""
         self._section = QTextCharFormat()
         self._section.setFontWeight(QFont.Weight.Bold)
         self._comment = QTextCharFormat()
@@ -374,7 +374,7 @@ _SAMPLE = "Read from the sample text that comes with the program: no file is giv
 
 
 class _BatchPanel(QWidget):
-    """The first batch of the recipe: read when it is first looked at, and again when asked."""
+    """The first batch of the recipe: read when first shown, and again on request."""
 
     def __init__(self, state: TrainingState) -> None:
         super().__init__()
@@ -401,7 +401,7 @@ class _BatchPanel(QWidget):
             self._state.planning.ask_batch()
 
     def _ask_first(self) -> None:
-        """Read what could not be read yet, since no recipe was ready."""
+        """Read what could not be read before, since no recipe was ready."""
         if self.isVisible() and not self._state.planning.has_asked_batch:
             self._state.planning.ask_batch()
 
@@ -415,7 +415,7 @@ class _BatchPanel(QWidget):
 
 
 class _Group(QWidget):
-    """Lines of name and value under a title; the last of several sums is strong."""
+    """Lines of name and value under a title; the last of several sums is emphasised."""
 
     def __init__(self, title: str) -> None:
         super().__init__()
@@ -477,7 +477,7 @@ class RateStrip(Dressed):
         self.update()
 
     def show_plan(self, plan: Plan | None) -> None:
-        """Draw the schedules of a plan; nothing without one."""
+        """Draw the schedules of a plan, if there is one."""
         self._bands = () if plan is None else tuple(band for band in _bands(plan) if band.points)
         words = "\n".join(band.words for band in self._bands)
         self.setVisible(bool(self._bands))
@@ -530,7 +530,7 @@ def _bands(plan: Plan) -> Iterator[_Band]:
 
 
 class CostBar(QWidget):
-    """Shows the plan of a TrainingState in a line; the button opens everything about it."""
+    """Shows the plan of a TrainingState in a line; the button opens the details."""
 
     def __init__(self, state: TrainingState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -550,7 +550,7 @@ class CostBar(QWidget):
 
     @property
     def has_words(self) -> bool:
-        """Whether something is said of the recipe."""
+        """Whether there is any text about the recipe."""
         return self._state.planning.plan is not None or bool(self._state.planning.problem)
 
     def show_plan(self) -> None:

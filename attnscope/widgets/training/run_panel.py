@@ -1,4 +1,4 @@
-"""The left side of the training page: the recipe, where it runs and writes, and the controls of the run."""
+"""The left side of the training page: the recipe, its folder and device, and the controls of the run."""
 
 from collections.abc import Callable
 from functools import partial
@@ -56,7 +56,7 @@ _PICTURES_HINT = "A folder of pictures, or an NPZ file"
 
 
 class RunPlaces(QWidget):
-    """Shows the places of the state's recipe and run, and reports other ones."""
+    """Shows the folders of the state's recipe and run, and reports changes."""
 
     def __init__(self, state: TrainingState) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ class RunPlaces(QWidget):
         self._device.setCurrentIndex(max(0, self._device.findData(self._state.place.device)))
 
     def show_status(self) -> None:
-        """Show what the folder holds, and what may be changed while a run is in progress."""
+        """Show the content of the folder, and what may be changed while a run is in progress."""
         state = self._state
         problem = state.place.problem
         self._out_row.setVisible((state.place.holds_run or bool(problem)) and not state.run.is_active)
@@ -181,8 +181,8 @@ _LONG = 28
 
 
 class LastRunButton(QPushButton):
-    """Opens the run that was trained or opened last, or goes on with several that the program was closed
-    over, whichever was later; hidden where there is neither, or one is shown.
+    """Opens the last run trained or opened, or continues several that were active when the program was
+    closed, whichever was later; hidden if there is neither, or one is shown.
 
     `several_wanted`: the sweep stands as it was left, and can be started. `failed` says why it does not.
     """
@@ -197,7 +197,7 @@ class LastRunButton(QPushButton):
         when(self, self.show_run, recents.changed)
 
     def show_run(self) -> None:
-        """Name what would be opened now."""
+        """Name the run to open."""
         folder, is_sweep = self._found
         name = Path(folder).name
         what = "Continue several runs" if is_sweep else "Open the last run"
@@ -207,12 +207,12 @@ class LastRunButton(QPushButton):
 
     @property
     def run(self) -> str:
-        """The folder of the run that was trained or opened last; empty for none."""
+        """The folder of the last run trained or opened; empty for none."""
         return next((run for run in self._recents.runs[:1] if _time_of(run)), "")
 
     @property
     def _found(self) -> tuple[str, bool]:
-        """The folder to open, empty for none, and whether it holds several runs that were left."""
+        """The folder to open, empty for none, and whether it holds several unfinished runs."""
         if self._state.run.status.phase != "idle":
             return "", False
         run = self.run
@@ -340,7 +340,7 @@ _MOST = 10**9
 
 
 class LongerDialog(QDialog):
-    """Asks how many steps more; the state then goes on with the run."""
+    """Asks for the number of additional steps; the state then continues the run."""
 
     def __init__(self, state: TrainingState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -378,7 +378,7 @@ class LongerDialog(QDialog):
         self._show_words()
 
     def accept(self) -> None:
-        """Go on with the run and close."""
+        """Continue the run and close."""
         super().accept()
         self._state.lengthen(self.n_more.value())
 
@@ -420,7 +420,7 @@ class RecipeRow(QWidget):
         row((self._recipes, 1), self.presets, more, on=self)
 
     def show_recipe(self) -> None:
-        """Show which recipe is open, listed or not, and whether it was edited."""
+        """Show the open recipe, listed or not, and whether it was edited."""
         recipe = self._state.recipe
         index = self._recipes.findData(recipe.path)
         if recipe.path and index < 0:
@@ -431,7 +431,7 @@ class RecipeRow(QWidget):
         allow(self.revert_action, "" if recipe.is_changed and recipe.path else "There are no edits")
 
     def show_status(self) -> None:
-        """No other recipe is chosen while a run is in progress."""
+        """Prevent another choice of recipe while a run is in progress."""
         self._recipes.setEnabled(not self._state.run.is_active)
 
     @Slot(int)
@@ -463,7 +463,7 @@ class RecipeRow(QWidget):
 
 
 def action_of(widget: QWidget, text: str, slot: Callable[[], None], key: str = "") -> QAction:
-    """An action of a widget; its key holds in the widget and in what is inside."""
+    """An action of a widget; its key works in the widget and its children."""
     action = QAction(text, widget)
     if key:
         action.setShortcut(QKeySequence(key))
@@ -474,7 +474,7 @@ def action_of(widget: QWidget, text: str, slot: Callable[[], None], key: str = "
 
 
 class RunPanel(Dressed):
-    """Shows the state's recipe and run, and reports what the person wants of them."""
+    """Shows the state's recipe and run, and reports the user's actions."""
 
     failed = Signal(str, str)
 
@@ -519,7 +519,7 @@ class RunPanel(Dressed):
         self._fit_width()
 
     def _fit_width(self) -> None:
-        """Leave room for the buttons in type of this size, whatever they are called now."""
+        """Leave room for the buttons in type of this size, whatever their current names."""
         layout = self.layout()
         margins = layout.contentsMargins() if layout is not None else QMargins()
         self._buttons.invalidate()  # it remembers the widths in type of the size before
@@ -585,7 +585,7 @@ class RunPanel(Dressed):
         self.show_status()
 
     def show_plan(self) -> None:
-        """Show what the recipe costs, or what is wrong with it."""
+        """Show the cost of the recipe, or its fault."""
         self._cost.show_plan()
         self._show_problem()
         self._show_start()
@@ -595,7 +595,7 @@ class RunPanel(Dressed):
         self._places.show_devices()
 
     def show_status(self) -> None:
-        """Show how the run stands and what can be done now."""
+        """Show the status of the run and the possible actions."""
         state, phase = self._state, self._state.run.status.phase
         status = several_status(self._sweep.what) if self._has_several else state.run.status
         self._title.setText(status.title)
@@ -639,7 +639,7 @@ class RunPanel(Dressed):
         self._start.setToolTip(reason or f"{self._start.text()} ({_key_text(self.start_action)})")
 
     def show_progress(self) -> None:
-        """Show how far the run is; cheap enough for a timer."""
+        """Show the progress of the run; cheap enough for a timer."""
         fraction = self._sweep.fraction if self._has_several else self._state.run.fraction
         if self._state.run.status.phase == "starting":
             self._progress.setRange(0, 0)

@@ -1,4 +1,4 @@
-"""The list of runs with what can be done to it, and above it how several runs go, and which was best."""
+"""The list of runs with its actions, and above it the progress of several runs, and the best of them."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -65,7 +65,7 @@ _LAST_STEP = 10**9
 
 
 class SweepDialog(QDialog):
-    """Asks what to vary and starts it; closes once the engine has found every recipe well formed."""
+    """Asks what to vary and starts it; closes once the engine has accepted every recipe."""
 
     begun = Signal()
 
@@ -110,7 +110,7 @@ class SweepDialog(QDialog):
         )
 
     def reject(self) -> None:
-        """Close; what is still being checked is given up."""
+        """Close, and cancel the check in progress."""
         if self._state.phase == "checking":
             self._state.stop()
         super().reject()
@@ -166,7 +166,7 @@ class SweepDialog(QDialog):
         self._connect()
 
     def _fill(self, wish: SweepWish) -> None:
-        """Show what is suggested to vary, and which runs go on."""
+        """Show the suggested values, and the runs that continue."""
         for (key, values), text in zip(self.rows, wish.values, strict=False):
             name, _, written = text.partition("=")
             key.setCurrentText(name)
@@ -251,7 +251,7 @@ _TITLES = {
 
 
 class SweepLine(QWidget):
-    """Shows a SweepState and keeps looking at it; hidden while there was nothing. `begun`: runs are there."""
+    """Shows a SweepState and keeps checking it; hidden until there was one. `begun`: runs exist."""
 
     begun = Signal()
     failed = Signal(str, str)
@@ -327,7 +327,7 @@ class RunsModel(TableModel):
         self.heads = _heads(FIXED_COLUMNS)
 
     def reload(self) -> bool:
-        """Read the state again; True when there are other rows or columns."""
+        """Read the state again; True if there are other rows or columns."""
         rows, columns = self._state.table.rows, self._state.table.columns
         is_same = columns == self.columns and [r.folder for r in rows] == [r.folder for r in self.rows]
         if is_same:
@@ -426,11 +426,11 @@ class RunsTable(Dressing, QTableView):
             self.selectionModel().setCurrentIndex(index, how.ClearAndSelect | how.Rows)
 
     def current_folder(self) -> str:
-        """The run of the row that the keyboard is at, empty without one."""
+        """The run of the keyboard's row, empty without one."""
         return self._folder(self.currentIndex())
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Space ticks, Enter chooses, Ctrl+Enter opens, Delete takes off the list."""
+        """Space ticks, Enter chooses, Ctrl+Enter opens, Delete removes from the list."""
         folder = self.current_folder()
         match event.key():
             case Qt.Key.Key_Return | Qt.Key.Key_Enter if folder:
@@ -514,7 +514,7 @@ _EMPTY = Placeholder(
 
 
 class RunsPanel(QWidget):
-    """Shows the runs of a TrainingState and reports what the person wants of them."""
+    """Shows the runs of a TrainingState and reports the user's actions."""
 
     failed = Signal(str, str)
 
@@ -554,7 +554,7 @@ class RunsPanel(QWidget):
         self._told = runs.note
 
     def choose(self, folder: str) -> None:
-        """Draw a run strongest and put its recipe into the editor, unless a run is in progress."""
+        """Emphasise a run and open its recipe in the editor, unless a run is in progress."""
         self._runs.choose(folder)
         recipe = self._runs.recipe_of(folder)
         if recipe and not self._state.run.is_active and recipe != self._state.recipe.text:

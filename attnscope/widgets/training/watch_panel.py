@@ -1,4 +1,4 @@
-"""The lower part of the training page: the attention of one sentence as the model learns."""
+"""The lower part of the training page: the attention on one sentence as the model learns."""
 
 from collections.abc import Callable, Sequence
 
@@ -37,7 +37,7 @@ _NO_MODEL = "For this step only the attention of the watched sentence was kept, 
 
 
 class ReplayBar(Dressed):
-    """Shows where the watched sentence is looked at, and reports where the person wants to look."""
+    """Shows the position in the replay of the watched sentence, and reports the user's choice."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class ReplayBar(Dressed):
         self.show_state()
 
     def show_state(self) -> None:
-        """Show the checkpoints and the place."""
+        """Show the checkpoints and the position."""
         replay = self._replay
         has_any = bool(replay.checkpoints)
         place = replay.slider_place
@@ -110,7 +110,7 @@ _SMALL_SHARE = 0.6
 
 
 class WatchPanel(QWidget):
-    """A sentence, the heads of one stack small, one head large, and the slider over checkpoints."""
+    """A sentence, thumbnails of one stack, one head large, and the slider over checkpoints."""
 
     hover_text = Signal(str)
 
@@ -181,7 +181,7 @@ class WatchPanel(QWidget):
     # --- showing ----------------------------------------------------------------------------------
 
     def show_state(self) -> None:
-        """Show what the state watches, redrawing only what changed."""
+        """Show what the state watches, redrawing only changes."""
         watch = self._watch
         for field, text in ((self._text, watch.text), (self._target, watch.target or "")):
             if field.text() != text:
@@ -217,13 +217,13 @@ class WatchPanel(QWidget):
             view.set_stale(watch.is_stale or watch.head_map is None)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """The small maps follow the size of the large one."""
+        """Adapt the thumbnails to the size of the large map."""
         if watched is self._head and event.type() == QEvent.Type.Resize:
             self._fit_grid()
         return super().eventFilter(watched, event)
 
     def _fit_grid(self) -> None:
-        """Keep the small maps smaller than the large one."""
+        """Keep the thumbnails smaller than the large map."""
         layout = self._head.layout_now()
         self._grid.set_most(_SMALL_SHARE * layout.cells.width() if layout is not None else 0.0)
 

@@ -1,4 +1,6 @@
-"""The bars: above, the program, its menus, the open model, the theme; below, whether this can be believed."""
+"""The bars: above, the program, its menus, the open model, the theme; below, whether the results can be
+trusted.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -47,7 +49,7 @@ WIDTH_PX = 64
 
 
 class PageBar(Dressed):
-    """Shows which page is open; `pages` are the actions that turn to each."""
+    """Shows which page is open; `pages` are the actions that switch to each."""
 
     def __init__(
         self,
@@ -91,7 +93,7 @@ class PageBar(Dressed):
         self.fit_room()
 
     def fit_room(self) -> None:
-        """In a low window the buttons keep their names and do without icons."""
+        """In a low window the buttons keep their names and lose their icons."""
         room = self.height() - 16 - (0 if self.help_button.isHidden() else self.help_button.height())
         height = min(max(room // len(self.buttons), round(type_px(24))), round(type_px(56)))
         styles = Qt.ToolButtonStyle
@@ -114,7 +116,7 @@ _MOST_LETTERS = 60
 
 
 class ModelMenu(QMenu):
-    """Offers the demo models the worker has named, then `actions`."""
+    """Offers the demo models named by the worker, then `actions`."""
 
     def __init__(
         self,
@@ -137,7 +139,7 @@ class ModelMenu(QMenu):
         self._show_demos()
 
     def demo_actions(self) -> tuple[QAction, ...]:
-        """One action for each demo model and each model opened before."""
+        """One action for each demo model and each recently opened model."""
         return tuple(self._demos)
 
     def _show_demos(self) -> None:
@@ -162,7 +164,7 @@ class ModelMenu(QMenu):
         self._show_recents(open_source)
 
     def _show_recents(self, open_source: str) -> None:
-        """Models opened before that are no demos, under a line of their own."""
+        """Show recently opened models that are not demos, under a line of their own."""
         others = [name for name in self._recents.models if name not in self._session.demo_models]
         for source in others[:_N_RECENT]:
             action = QAction(short_path(plain_text(source), _MOST_LETTERS).replace("&", "&&"), self)
@@ -368,7 +370,7 @@ class Banner(Dressing, QFrame):
         self._show_sign()
 
     def _show_sign(self) -> None:
-        """A sign besides the colour: not everybody can tell red from blue."""
+        """Show a sign in addition to the colour, for colour-blind users."""
         notice, side = self._session.notices.shown, round(type_px(16))
         is_error = notice is not None and notice.is_error
         name, colour = ("error", self.theme.error) if is_error else ("note", self.theme.accent)
@@ -386,7 +388,7 @@ class Banner(Dressing, QFrame):
             action.trigger()
 
     def _leave(self) -> None:
-        """The person does the next thing: a note that could be read goes."""
+        """Hide a note that the user has had time to read, on their next action."""
         notice = self._session.notices.shown
         if notice is not None and not notice.is_lasting and self._age.hasExpired(_LEAST_MS):
             self._session.notices.dismiss()
@@ -420,7 +422,7 @@ _WIDTH_PX = 360
 
 
 class WorkRow(QWidget):
-    """One job: its name, what is being done, how far it is, and Stop."""
+    """One task: its name, its current step, its progress, and Stop."""
 
     def __init__(self, work: WorkState, job: BackgroundTask) -> None:
         super().__init__()
@@ -439,7 +441,7 @@ class WorkRow(QWidget):
         self.show_job(job)
 
     def show_job(self, job: BackgroundTask) -> None:
-        """Show how far the job is now."""
+        """Show the task's progress."""
         self.what.set_full_text(plain_text(job.what))
         self.what.setVisible(bool(job.what))
         self.percent.setText(job.percent)
@@ -456,7 +458,7 @@ class WorkRow(QWidget):
 
 
 class WorkList(QFrame):
-    """The jobs under way, above the line that opened it; Esc or a click elsewhere closes it."""
+    """The running tasks, above the line that opened it; Esc or a click elsewhere closes it."""
 
     def __init__(self, work: WorkState, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
@@ -518,7 +520,7 @@ class WorkList(QFrame):
 
 
 class WorkLine(Dressed):
-    """Says in the status bar what is under way, once it takes longer than a moment; a click lists it."""
+    """Shows running tasks in the status bar, once they take longer than a moment; a click lists them."""
 
     def __init__(self, work: WorkState) -> None:
         super().__init__()
@@ -538,7 +540,7 @@ class WorkLine(Dressed):
         self.setMaximumWidth(round(type_px(_WIDTH_PX + _BAR_PX)))
 
     def open_list(self) -> None:
-        """List what is under way."""
+        """List the running tasks."""
         self.list.open_above(self if self.isVisible() else self.parentWidget() or self)
 
     def _on_work(self) -> None:
@@ -606,7 +608,7 @@ class StatusBar(Dressed):
         self._show_page()
 
     def add_place(self, place: QWidget) -> None:
-        """Show before what is under the cursor where the person is in something, such as a lecture."""
+        """Show where the user is, for instance in a lecture, before the cell under the cursor."""
         layout = self.layout()
         if isinstance(layout, QHBoxLayout):
             layout.insertWidget(layout.indexOf(self.cell), place, 1)
@@ -620,7 +622,7 @@ class StatusBar(Dressed):
         self.cell.set_full_text(plain_text(self._under_cursor()))
 
     def _show_page(self) -> None:
-        """On pages that show nothing of the open model nothing is said about its maps."""
+        """Hide the notes on the open model's maps on pages that do not show it."""
         is_about_maps = self._view.page not in _WITHOUT_MAPS
         for label in (self.badge, self.duration, self.heads_off):
             label.setVisible(is_about_maps)

@@ -49,7 +49,7 @@ OfferFigures = Callable[[], dict[str, FigureSpec]]
 
 
 def _new_place(name: str) -> str:
-    """A folder among a person's own files that does not exist yet, named after a model."""
+    """A new folder among a user's own files, named after a model."""
     return str(fresh_folder(paths.documents_folder(), re.sub(r"[/\\\0]", "-", name)[:100]))
 
 
@@ -58,7 +58,7 @@ PRESENTING = "presenting"
 
 
 class FigureCommands:
-    """Export and copy what is looked at; `last` is where the last one went, and how it was drawn."""
+    """Export and copy the current figure; `last` is the target and settings of the last one."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class FigureCommands:
         return {"export": self.export, "copy-figure": self.copy_figure}
 
     def export(self) -> None:
-        """Open the export dialog on the figure that is looked at."""
+        """Open the export dialog on the current figure."""
         offered = self._offer_figures()
         shown = current_figure(self._view, offered)
         if shown is None:
@@ -92,11 +92,11 @@ class FigureCommands:
             self._session.maps.fetch_stack()
 
     def _grid(self) -> dict[str, FigureSpec]:
-        """The grid of all heads, with their exact weights once those have come."""
+        """The grid of all heads, with their exact weights once received."""
         return {name: spec for name, spec in self._offer_figures().items() if name == "grid"}
 
     def copy_figure(self) -> None:
-        """Put the figure that is looked at on the clipboard."""
+        """Copy the current figure to the clipboard."""
         offered = self._offer_figures()
         shown = current_figure(self._view, offered)
         if shown is None:
@@ -119,7 +119,7 @@ _NOT_SHOWN = "This view could not be shown: its model or its run is not there."
 
 
 class Handout(QObject):
-    """Goes through the kept views, and writes what each shows, with its note, as pages of a PDF.
+    """Steps through the kept views, and writes each one, with its note, as a page of a PDF.
 
     `dress` gives the window another theme: a page that has no figure is light on paper. `ended` tells what
     was made, or why nothing could be; neither where it was cancelled.
@@ -153,7 +153,7 @@ class Handout(QObject):
             self.make(Path(path))
 
     def make(self, path: Path) -> None:
-        """Begin, unless one is being made; what is shown now comes back at the end."""
+        """Begin, unless one is being made; the current view returns at the end."""
         if self._timer.isActive():
             return
         progress = QProgressDialog(self._window)
@@ -180,7 +180,7 @@ class Handout(QObject):
         self.ended.emit(made, why_not)
 
     def _walk(self, path: Path, progress: QProgressDialog) -> Generator[None, None, str]:
-        """A step at a time, so that the window goes on; gives what is to be told."""
+        """One step at a time, so that the window stays responsive; returns the message for the end."""
         from attnscope.figures.export import HandoutPage, handout_bytes  # not before the first paint
 
         kept, before = self._files.kept, self._files.take()
@@ -208,7 +208,7 @@ class Handout(QObject):
                 self._files.show(before, "go back from the handout")
 
     def _settled(self) -> Iterator[None]:
-        """Wait until a view is as it was kept, or for so long that it will not be."""
+        """Wait until a view is restored, or for so long that it will not be."""
         session, n_calm = self._session, 0
         for _ in range(_MOST_TICKS):
             yield
@@ -220,7 +220,7 @@ class Handout(QObject):
                 return
 
     def _is_drawn(self) -> bool:
-        """Whether the figure of the page has come; some pages have none."""
+        """Whether the figure of the page has arrived; some pages have none."""
         page = self._view.page
         if page == "heads":
             return not self._measuring.is_running
@@ -229,7 +229,7 @@ class Handout(QObject):
         return not name or name in self._pages.offered_figures()
 
     def _shown(self) -> FigureSpec | QImage:
-        """The figure that is looked at, or the page as it is seen where it has none."""
+        """The current figure, or a picture of the page if it has none."""
         if self._view.page in ("explore", *_FIGURE_OF):
             offered = self._pages.offered_figures()
             name = current_figure(self._view, offered)
@@ -251,7 +251,7 @@ class Openings:
         self._session, self._training, self._view, self._recents = session, training, view, recents
 
     def models(self) -> tuple[str, ...]:
-        """Models that a side of a comparison may be: demos, those opened lately, checkpoints of the run."""
+        """Models for a side of a comparison: demos, recent ones, checkpoints of the run."""
         found = self._training.watch.replay.checkpoints
         checkpoints = [checkpoint.folder for checkpoint in found if checkpoint.has_model][-8:]
         demos, recent = self._session.demo_models, self._recents.models[:6]
@@ -264,14 +264,14 @@ class Openings:
         self._view.show_page("train")
 
     def open_checkpoint(self, folder: str) -> None:
-        """Look at a checkpoint on the sentence that is watched."""
+        """Show the watched sentence at a checkpoint."""
         watch = self._training.watch
         sample = Sample(text=watch.text, target=watch.target) if watch.text.strip() else None
         self._session.opening.load(folder, sample=sample, head=watch.head)
         self._view.show_page("explore")
 
     def train_further(self) -> None:
-        """Put a recipe that goes on from the open model on the Train page."""
+        """Open a recipe that starts from the open model on the Train page."""
         model = self._session.model
         why = why_not_finetune(model)
         if model is None or why:
@@ -349,7 +349,7 @@ class Commands:
             self._open_run(folder)
 
     def save_model(self) -> None:
-        """Ask for a folder and write the open model there."""
+        """Ask for a folder and save the open model there."""
         if self._session.model is None:
             return
         folder = self._choose_new_folder(self._window, "Save model as", _new_place(self._session.model.name))
@@ -386,7 +386,7 @@ class Commands:
         sheet.open()
 
     def show_about(self) -> None:
-        """Say which program this is."""
+        """Show the program's name and version."""
         box = QMessageBox(self._window)
         box.setWindowTitle("About AttnScope")
         box.setTextFormat(Qt.TextFormat.PlainText)
@@ -479,7 +479,7 @@ def mime_data(spec: FigureSpec) -> QMimeData:
 
 
 def capped(spec: FigureSpec) -> FigureSpec:
-    """The figure at a resolution whose image fits the clipboard."""
+    """The figure at a resolution that fits the clipboard."""
     width, height = spec.size_in_dots
     if width * height <= MAX_CLIPBOARD_PIXELS:
         return spec
@@ -488,12 +488,12 @@ def capped(spec: FigureSpec) -> FigureSpec:
 
 
 def to_clipboard(spec: FigureSpec) -> None:
-    """Put the figure on the clipboard; raises UserError when it cannot be made."""
+    """Copy the figure to the clipboard; raises UserError if it cannot be made."""
     QGuiApplication.clipboard().setMimeData(mime_data(spec))
 
 
 def release_clipboard() -> None:
-    """Take our own figure back before the program ends: a promise nobody can keep crashes on exit."""
+    """Take our own figure off the clipboard before the program ends: Qt would crash on exit."""
     clipboard = QGuiApplication.clipboard()
     held = clipboard.mimeData()
     if held is not None and held.hasFormat(_MARK):  # ownsClipboard() is always False on some platforms

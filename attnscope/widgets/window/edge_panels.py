@@ -1,4 +1,4 @@
-"""Panels at the right edge of the pages, which leave them the room: what was done, and kept views."""
+"""Panels at the right edge of the pages, which make room for them: the history, and kept views."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -35,14 +35,14 @@ _MOST_PX = 1_000_000
 
 @runtime_checkable
 class GivesWay(Protocol):
-    """A page with parts that can be left out beside such a panel."""
+    """A page with parts that can be hidden beside such a panel."""
 
     def give_way(self, room_px: int) -> None:
-        """Leave them out where they do not fit into this width, or bring them back."""
+        """Hide them if they do not fit into this width, or show them again."""
 
 
 class RightEdge(QObject):
-    """Keeps `panel` at the right edge of `over`, as high as it and `width_px` wide at the size of type.
+    """Keeps `panel` at the right edge of `over`, at its height and `width_px` wide at the size of type.
 
     The page in front becomes as much narrower as it can; nothing of it lies below the panel then.
     """
@@ -56,7 +56,7 @@ class RightEdge(QObject):
             over.currentChanged.connect(self.place)  # which raises the page above its siblings
 
     def place(self) -> None:
-        """Take the place again, on top; nothing while the panel is hidden."""
+        """Take its place again, on top; no effect while the panel is hidden."""
         if self._panel.isHidden():
             return
         over, wanted = self._over, round(type_px(self._width_px))
@@ -70,7 +70,7 @@ class RightEdge(QObject):
         over.setContentsMargins(0, 0, min(width, free), 0)
 
     def _take_over(self) -> None:
-        """One panel at a time: two would push each other's margin to and fro without end."""
+        """Allow one panel at a time: two would push each other's margin back and forth forever."""
         for other in self._over.findChildren(RightEdge):
             if other is not self and other._over is self._over:
                 other._panel.hide()
@@ -94,12 +94,12 @@ class RightEdge(QObject):
 
 
 class _Drawer(Dressed):
-    """A panel at the right edge that Esc closes while the keyboard is in it."""
+    """A panel at the right edge that Esc closes while it has the focus."""
 
     close_button: QToolButton
 
     def event(self, event: QEvent) -> bool:
-        """Esc is the panel's before it is the window's."""
+        """Esc belongs to the panel before the window."""
         if isinstance(event, QKeyEvent) and event.type() in _KEYS and event.key() == Qt.Key.Key_Escape:
             event.accept()
             if event.type() == QEvent.Type.KeyPress:
@@ -113,7 +113,7 @@ _HISTORY_PX = 280
 
 
 class HistoryPanel(_Drawer):
-    """The session's history, newest below; undone steps stay, quietly, until something new is done."""
+    """The session's history, newest below; undone steps stay, faintly, until something new is done."""
 
     def __init__(self, session: Session, over: QWidget) -> None:
         super().__init__(over)
@@ -139,7 +139,7 @@ class HistoryPanel(_Drawer):
         self.show_steps()
 
     def show_steps(self) -> None:
-        """Show the session's steps, the present one marked."""
+        """Show the session's steps, the current one marked."""
         if self.isHidden():
             return
         history = self._session.history
@@ -200,7 +200,7 @@ _TURNS = (
 
 
 class KeptPanel(_Drawer):
-    """Shows KeptViews. F2 renames, Delete removes, Alt+↑ and Alt+↓ move, Ctrl+Z takes a change back."""
+    """Shows KeptViews. F2 renames, Delete removes, Alt+↑ and Alt+↓ move, Ctrl+Z undoes a change."""
 
     def __init__(self, kept: KeptViews, session: Session, over: QWidget) -> None:
         super().__init__(over)
@@ -253,7 +253,7 @@ class KeptPanel(_Drawer):
             self._edge.place()
 
     def keep(self) -> None:
-        """Keep what is shown as a view after the present one, or say why not."""
+        """Keep the current display as a view after the current one, or say why not."""
         if self._kept.add():
             self._session.notices.say(f"Kept as {self._kept.place}")
         elif self._session.model is None or not self._session.text.strip():
@@ -262,7 +262,7 @@ class KeptPanel(_Drawer):
             self._session.notices.say("A session has no room for more views. Remove some first.")
 
     def event(self, event: QEvent) -> bool:
-        """Here undo and redo are of the list."""
+        """Here undo and redo apply to the list."""
         if isinstance(event, QKeyEvent) and event.type() in _KEYS:
             for sequence, turn in _TURNS:
                 if event.matches(sequence):
@@ -380,12 +380,12 @@ class KeptPanel(_Drawer):
         self._choose(k)
 
     def _choose(self, k: int) -> None:
-        """Have keys and buttons go on with a place of the list, whichever view is shown."""
+        """Make keys and buttons act on an entry of the list, whichever view is shown."""
         self.list.setCurrentRow(min(max(k, 0), len(self._kept.views) - 1))
 
 
 class _ViewList(QListWidget):
-    """The names; a click goes to a view, F2 renames it in its place."""
+    """The names; a click shows a view, F2 renames it in place."""
 
     go_wanted = Signal(int)
     named = Signal(int, str)
@@ -418,7 +418,7 @@ class _ViewList(QListWidget):
         self.blockSignals(False)
 
     def mark(self, at: int | None, *, chosen: int) -> None:
-        """Show which view is on the screen, and let `chosen` be what the buttons work on."""
+        """Mark the view on the screen, and make `chosen` the one for the buttons."""
         self.blockSignals(True)
         for k in range(self.count()):
             item = self.item(k)
@@ -455,7 +455,7 @@ class _ViewList(QListWidget):
 
 
 class KeptLine(ElidedLabel):
-    """While presenting: which view is shown; with it Page Down and Page Up step through them.
+    """While presenting: the current view; with it Page Down and Page Up step through them.
 
     Over another page, lab or model, and during a tour, nothing is said of the view that was left.
     """
@@ -474,7 +474,7 @@ class KeptLine(ElidedLabel):
         self.look_again()
 
     def set_touring(self, is_touring: bool) -> None:
-        """A tour begins, or is over."""
+        """Note that a tour begins, or is over."""
         self._is_touring = is_touring
         self.look_again()
 
@@ -484,7 +484,7 @@ class KeptLine(ElidedLabel):
             action.setShortcuts([*self._keys[action], *more])
 
     def look_again(self) -> None:
-        """Show what is so now: another lab may be looked at."""
+        """Update: another lab may be shown."""
         kept, n = self._kept, len(self._kept.views)
         for action in self._needing:
             allow(action, "" if n else "There are no kept views yet (Ctrl+Shift+K adds one)")

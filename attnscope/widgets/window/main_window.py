@@ -1,4 +1,4 @@
-"""The window: places the bars and pages, builds the actions, keeps theme, layout and the keyboard's place."""
+"""The window: places the bars and pages, builds the actions, keeps theme, layout and the focus."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -59,7 +59,7 @@ _PRESSING = (Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter)
 
 
 class SteadyFocus(QObject):
-    """Keeps the focus of every window of the program with what is around a control that can hold it no more.
+    """When a control can no longer hold the focus, moves it to a neighbour, in every window of the program.
 
     It goes back to the control when that can be used again, unless a person has gone elsewhere.
     """
@@ -90,7 +90,7 @@ class SteadyFocus(QObject):
             self._wait(old, refuge)
 
     def give(self, wanted: QWidget, window: QWidget) -> None:
-        """Give the keyboard to a control that is not seen yet: `window` holds it until then."""
+        """Focus a control that is not visible yet: `window` holds the focus until then."""
         self._wait(wanted, window)
 
     def _wait(self, left: QWidget, refuge: QWidget) -> None:
@@ -105,7 +105,7 @@ class SteadyFocus(QObject):
         self._waiting = None
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Go back to the control; until then, what would press it presses nothing else."""
+        """Return to the control; until then, keys that would press it press nothing else."""
         if self._waiting is None:
             return False
         left, refuge = self._waiting
@@ -139,7 +139,7 @@ _SEEN_ON: dict[str, tuple[Page, ...]] = {
 
 
 def unseen_words(verb: str, change: Change | None, page: Page) -> str:
-    """A sentence for a step that changes nothing on `page`; empty where it does, or there is none.
+    """A sentence for a step that changes nothing on `page`; empty if it does, or there is none.
 
     `verb` is what was done with the step: "Undid" or "Redid".
     """
@@ -163,7 +163,7 @@ _TOLD: dict[Way, str] = {"undo": "Undid", "redo": "Redid"}
 
 
 class Undoing:
-    """Names and enables the two actions by what they would do.
+    """Names and enables the two actions by their effects.
 
     `of_session` is the session's undo on every page, for what is told of it.
     """
@@ -219,7 +219,7 @@ class Undoing:
             (controls.undo if way == "undo" else controls.redo)()
 
     def _turn_session(self, way: Way) -> None:
-        """A step that is not seen on the page is told."""
+        """Report a step that is not visible on the page."""
         session = self._session
         change = session.history.undoing if way == "undo" else session.history.redoing
         words = unseen_words(_TOLD[way], change, self._view.page)
@@ -286,7 +286,7 @@ class ModelWatch(QObject):
 
 
 def stamp_of(folder: Path | None) -> Stamp:
-    """Name, size and time of each weights file of a folder; empty when there is none."""
+    """Name, size and time of each weights file of a folder; empty if there is none."""
     if folder is None:
         return ()
     try:
@@ -300,7 +300,7 @@ def stamp_of(folder: Path | None) -> Stamp:
 
 
 def fold_with_view(view: ViewState, bars: tuple[QWidget, ...], pages: Pages) -> None:
-    """Let bars and parts of Compare, of Labs and of Train hide themselves as the view says."""
+    """Make bars and parts of Compare, of Labs and of Train hide themselves as the view says."""
     compare = pages.compare
     parts: dict[PagePart, tuple[QWidget, ...]] = {
         "bars": bars,
@@ -348,7 +348,7 @@ def show_possible(actions: Mapping[str, QAction], session: Session) -> None:
 
 
 def reasons(session: Session) -> dict[str, str]:
-    """Why each action that depends on the session cannot be done; empty where it can."""
+    """Why each action that depends on the session is disabled; empty if it is not."""
     is_fixed, has_model = is_recorded(session.model), session.model is not None
     no_model = "" if has_model else _NO_MODEL
     no_own_model = no_model or (_RECORDED if is_fixed else "")
@@ -377,7 +377,7 @@ _PAGES: tuple[Page, ...] = ("explore", "compare", "heads", "positions", "train",
 
 
 class MainWindow(QMainWindow):
-    """Shows the states and reports what the person wants; `closing` when it is being closed."""
+    """Shows the states and reports the user's actions; `closing` when it is being closed."""
 
     closing = Signal()
 
@@ -458,7 +458,7 @@ class MainWindow(QMainWindow):
     # For the program and its commands
 
     def set_theme(self, palette: Palette) -> None:
-        """Dress everything in the colours of a theme."""
+        """Style everything in the colours of a theme."""
         before, self._palette = self._palette.type_factor, palette
         if before != palette.type_factor:
             self._sizes.leave(before)
@@ -478,7 +478,7 @@ class MainWindow(QMainWindow):
         return self.pages.offered_figures()
 
     def export_current(self, path: Path | str) -> Path:
-        """Write the figure that is looked at; raises UserError when there is none or it cannot be saved."""
+        """Write the current figure; raises UserError if there is none or it cannot be saved."""
         offered = self.offered_figures()
         shown = current_figure(self.view, offered)
         if shown is None:
@@ -510,7 +510,7 @@ class MainWindow(QMainWindow):
         )
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """Tell the program, which stops the worker and saves; where something is in training, ask first."""
+        """Notify the program, which stops the worker and saves; ask first if training is in progress."""
         if not self.may_close():
             event.ignore()
             return
@@ -612,7 +612,7 @@ class MainWindow(QMainWindow):
         self.set_theme(self._palette_now())
 
     def _fit_type(self) -> None:
-        """Type is large while presenting: in any theme, and in a window of any height."""
+        """Use large type while presenting: in any theme, and in a window of any height."""
         if not self._is_closed and self._palette_now().type_factor != self._palette.type_factor:
             self._on_theme()
 
@@ -628,14 +628,14 @@ class MainWindow(QMainWindow):
         self._show_dismiss()
 
     def _show_dismiss(self) -> None:
-        """Enable Esc while there is a message, something enlarged or presented, or work to be stopped."""
+        """Enable Esc while there is a message, an enlarged or presented view, or work to stop."""
         is_told, is_waiting = self._session.notices.shown, self.status_bar.work.state.waited_for
         is_possible = is_told or is_waiting or self.view.is_enlarged or self.view.is_presenting
         why_not = "There is no message to dismiss, and nothing is enlarged or running"
         allow(self.actions_by_name["dismiss"], "" if is_possible else why_not)
 
     def _stop_or(self, dismiss: Callable[[], None]) -> None:
-        """Esc ends what is waited for; where nothing is, what is told or enlarged."""
+        """Esc ends the awaited task; if there is none, the message or the enlarged view."""
         work = self.status_bar.work.state
         if work.waited_for is not None:
             work.stop(work.waited_for.name)

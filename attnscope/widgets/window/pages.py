@@ -1,4 +1,4 @@
-"""The pages of the window, one in front, and panels in windows of their own, taken out of their page."""
+"""The pages of the window, one in front, and panels in windows of their own, detached from their page."""
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
@@ -30,7 +30,7 @@ from attnscope.widgets.training.page import TrainingPage
 
 
 class Pages(QStackedWidget):
-    """Every page by its name; the view state says which is in front. `failed` tells (subject, why)."""
+    """Every page by its name; the view state determines the one in front. `failed` carries (subject, why)."""
 
     failed = Signal(str, str)
 
@@ -68,7 +68,7 @@ class Pages(QStackedWidget):
         when(self, self._show_style, view.changed.style)
 
     def add(self, name: Page, page: QWidget) -> None:
-        """Let a page be turned to."""
+        """Add a page."""
         self._pages[name] = page
         self.addWidget(page)
 
@@ -82,7 +82,7 @@ class Pages(QStackedWidget):
         self.setCurrentWidget(page)
 
     def splitters(self) -> dict[str, QSplitter]:
-        """Every splitter that remembers where it was put, by a name that stays."""
+        """Every splitter whose position is saved, by a stable name."""
         found = self.explore.splitters()
         for name, splitters in (
             ("train", self.training.splitters()),
@@ -116,7 +116,7 @@ class Pages(QStackedWidget):
         )
 
     def show_lab(self, name: str) -> None:
-        """Turn to a lab; raises KeyError for one there is not."""
+        """Switch to a lab; raises KeyError for an unknown one."""
         self.labs.show_lab(name)
         self._view.show_page("labs")
 
@@ -158,14 +158,14 @@ _VISIBLE_PX = 64
 
 
 def restore_geometry(window: QWidget, settings: Settings) -> None:
-    """Put the window where it was, or in the middle when that place cannot be seen any more."""
+    """Restore the window's place, or centre it if that place is no longer visible."""
     title_px = window.style().pixelMetric(QStyle.PixelMetric.PM_TitleBarHeight)
     rooms = [screen.availableGeometry().adjusted(0, title_px, 0, 0) for screen in QGuiApplication.screens()]
     window.setGeometry(usable_geometry(settings.geometry, rooms))
 
 
 def usable_geometry(wish: tuple[int, int, int, int] | None, screens: list[QRect]) -> QRect:
-    """The wished rectangle when its top can be reached on a screen; else one in the middle.
+    """The requested rectangle if its top is reachable on a screen; else a centred one.
 
     What is larger than the screens, or mostly off them, takes the room of the one where its top is.
     """
@@ -187,13 +187,13 @@ def usable_geometry(wish: tuple[int, int, int, int] | None, screens: list[QRect]
 
 
 def _is_mostly_seen(rect: QRect, screens: list[QRect]) -> bool:
-    """Whether at least half of a rectangle is on the screens; a second one may have been unplugged."""
+    """Whether at least half of a rectangle is on the screens; one may have been unplugged."""
     seen = (screen.intersected(rect) for screen in screens)
     return 2 * sum(part.width() * part.height() for part in seen) >= rect.width() * rect.height()
 
 
 def _inside(rect: QRect, screen: QRect) -> QRect:
-    """As much of the rectangle as a screen has room for, moved onto it."""
+    """The rectangle shrunk to a screen and moved onto it."""
     width, height = min(rect.width(), screen.width()), min(rect.height(), screen.height())
     x = min(max(rect.x(), screen.x()), screen.x() + screen.width() - width)
     y = min(max(rect.y(), screen.y()), screen.y() + screen.height() - height)
@@ -209,12 +209,12 @@ class SizesByType:
         self._everyday = dict(settings.splitters)
 
     def leave(self, factor: float) -> None:
-        """Type is about to have another size than `factor`."""
+        """Type is about to change its size from `factor`."""
         created = Qt.WidgetAttribute.WA_WState_Created
         self._kept[factor] = {n: s.sizes() for n, s in self._splitters.items() if s.testAttribute(created)}
 
     def enter(self, factor: float) -> bool:
-        """Type has the size `factor` again: stand as then. Whether that is known."""
+        """Type has the size `factor` again: restore its sizes. Returns whether they are known."""
         everyday = {name: list(sizes) for name, sizes in self._everyday.items()} if factor == 1.0 else {}
         known = self._kept.pop(factor, everyday)
         for name, sizes in known.items():
@@ -224,7 +224,7 @@ class SizesByType:
         return bool(known)
 
     def to_remember(self, factor: float) -> tuple[tuple[str, tuple[int, ...]], ...]:
-        """The sizes for the next start: those of type at a desk, where type is larger than that now."""
+        """The sizes for the next start: those at normal type, if type is larger now."""
         now = dict(splitter_sizes(self._splitters, self._everyday.items()))
         if factor > 1.0 or 1.0 in self._kept:  # or where they are about to stand so again
             desk = {name: tuple(sizes) for name, sizes in self._kept.get(1.0, {}).items() if all(sizes)}
@@ -233,7 +233,7 @@ class SizesByType:
 
 
 def restore_splitters(splitters: Mapping[str, QSplitter], settings: Settings) -> None:
-    """Move the splitters where they were; sizes that do not fit are left out."""
+    """Restore the splitters' positions; sizes that do not fit are ignored."""
     for name, sizes in settings.splitters:
         splitter = splitters.get(name)
         if splitter is None or len(sizes) != splitter.count():
@@ -312,7 +312,7 @@ class Gap(QWidget):
 
 
 class PanelWindows(QObject):
-    """Opens panels in windows of their own and knows where these are."""
+    """Opens panels in windows of their own and keeps track of these."""
 
     def __init__(self, main: QMainWindow, panels: Mapping[str, Panel]) -> None:
         super().__init__(main)
@@ -329,11 +329,11 @@ class PanelWindows(QObject):
         return tuple(self._open)
 
     def window_of(self, name: str) -> PanelWindow | None:
-        """The window of a panel, or None while it is in its page."""
+        """The window of a panel, or None if it is in its page."""
         return self._open.get(name)
 
     def toggle(self, name: str) -> None:
-        """Open a panel's window, or bring the panel back."""
+        """Open a panel's window, or return the panel to its page."""
         if name in self._open:
             self._open[name].close()
         else:
@@ -359,12 +359,12 @@ class PanelWindows(QObject):
         window.show()
 
     def close_all(self) -> None:
-        """Bring every panel back."""
+        """Return every panel to its page."""
         for window in tuple(self._open.values()):
             window.close()
 
     def end(self) -> None:
-        """The program ends: remember where the windows are, then close them."""
+        """The program ends: save the windows' places, then close them."""
         self._left = self.places()
         self.close_all()
 
@@ -374,7 +374,7 @@ class PanelWindows(QObject):
         return (*self._left, *((name, r.x(), r.y(), r.width(), r.height()) for name, r in seen))
 
     def restore(self, places: tuple[Place, ...]) -> None:
-        """Open the windows that were open."""
+        """Reopen the windows that were open."""
         for name, *place in places:
             self.open(name, QRect(*place))
 
@@ -394,7 +394,7 @@ class PanelWindows(QObject):
         self._share_out(splitter)
 
     def _share_out(self, splitter: QSplitter) -> None:
-        """Small rooms for gaps, the rest in the proportions from before any panel left."""
+        """Small sizes for gaps, the rest in the proportions from before any panel left."""
         sizes = self._whole_sizes[splitter]
         gaps = {splitter.indexOf(gap): gap for gap, at in self._gaps.values() if at is splitter}
         if not gaps:
@@ -424,7 +424,7 @@ class PanelWindows(QObject):
 
 
 def _is_reachable(place: QRect) -> bool:
-    """Whether a window there has a sensible size and can be seen on a screen."""
+    """Whether a window there has a sensible size and is visible on a screen."""
     is_sensible = all(_LEAST_PX <= side <= _LARGEST_PX for side in (place.width(), place.height()))
     screens = [screen.availableGeometry() for screen in QGuiApplication.screens()]
     top = QRect(place.x(), place.y(), place.width(), 64)

@@ -1,4 +1,4 @@
-"""Places of the window by name: the parts that a tour points at, and those that the palette finds."""
+"""Places of the window by name: the targets of tours, and the places found by the palette."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ Find = Callable[[], QWidget | None]
 
 
 class WindowPlaces:
-    """Knows the pages of one window; every place is looked for anew, since parts are made when first seen."""
+    """Knows the pages of one window; every place is looked up anew, since parts are created on first use."""
 
     def __init__(self, pages: Pages, page_bar: QWidget, view: ViewState) -> None:
         self._pages, self._page_bar, self._view = pages, page_bar, view
 
     def show_tab(self, page: str, tab: str) -> None:
-        """Bring a tab of a page to the front; raises KeyError for one there is not."""
+        """Bring a tab of a page to the front; raises KeyError for an unknown one."""
         self._tabs()[page].show_panel(tab)
 
     def shown_tab(self, page: str) -> str:
@@ -66,7 +66,7 @@ class WindowPlaces:
         return next(found, "")
 
     def show_lab(self, name: str) -> None:
-        """Turn to a lab; raises KeyError for one there is not."""
+        """Switch to a lab; raises KeyError for an unknown one."""
         self._pages.labs.show_lab(name)
 
     @property
@@ -81,7 +81,7 @@ class WindowPlaces:
         return look
 
     def show_look(self, look: LookSaved) -> None:
-        """Bring the tab, the lab and the inside of a head back; what there is not any more is left."""
+        """Restore the tab, the lab and the inside of a head; missing ones are ignored."""
         tabs = self._tabs().get(look.page)
         if tabs is not None and look.tab in tabs.tabs:
             tabs.show_panel(look.tab)
@@ -100,11 +100,11 @@ class WindowPlaces:
         return words if isinstance(words, LabWords) else None
 
     def widget(self, point: Point) -> QWidget | None:
-        """The part of the window with a name; None while there is none."""
+        """The part of the window with a name; None if there is none."""
         return self._found()[point]()
 
     def make_room(self, point: Point | None) -> None:
-        """In a low window fold what is not pointed at on Explore and Train; None: bring all of it back."""
+        """In a low window, fold other parts of Explore and Train than the target; None: restore them."""
         match self._view.page:
             case "explore" if point is not None:
                 self._view.fold(self._folded(point))
@@ -200,7 +200,7 @@ _STRESSED = re.compile(r"\*(.+?)\*")
 
 
 def with_numbers(text: str, numbers: Mapping[str, str | None], *, is_waiting: bool = False) -> str:
-    """The text with its numbers, plain; `…` for what is on its way, `–` for what is not there.
+    """The text with its numbers, plain; `…` for pending ones, `–` for missing ones.
 
     Numbers of several lines stay in lines.
     """
@@ -233,7 +233,7 @@ def html_of(text: str, numbers: Mapping[str, str | None], *, is_waiting: bool = 
 
 
 class RichText(QTextBrowser):
-    """A text without a frame that is as high as what it holds."""
+    """A text without a frame, as high as its content."""
 
     def __init__(self, size_px: int) -> None:
         super().__init__()
@@ -252,7 +252,7 @@ class RichText(QTextBrowser):
         self.set_size()
 
     def set_size(self) -> None:
-        """Take the size of type of the theme."""
+        """Use the theme's size of type."""
         for document in (self.document(), self._measured):
             document.setDefaultFont(font(self._size_px))
         self._fit()
@@ -418,7 +418,7 @@ class TourPanel(Dressed):
         self._say(with_numbers(step.text, numbers, is_waiting=is_waiting))
 
     def _say(self, text: str) -> None:
-        """Tell those who cannot see the panel."""
+        """Announce it to screen readers."""
         self.setAccessibleName(f"{self.place.text()}: {self.title.text()}")
         spoken = text.replace("*", "").replace("`", "")
         self.setAccessibleDescription(f"{spoken} {self.formula.text()} {self.task.text()}".strip())
@@ -448,7 +448,7 @@ _TAB_SEARCH: dict[tuple[Page, str], str] = {
 
 
 class PlacesOffered:
-    """Offers what is on the pages of one window; the recipes' texts are read once, when first asked for."""
+    """Offers the contents of one window's pages; the recipes' texts are read once, on first use."""
 
     def __init__(self, pages: Pages, states: States, view: ViewState) -> None:
         self._pages, self._states, self._view = pages, states, view

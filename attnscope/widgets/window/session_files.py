@@ -1,4 +1,4 @@
-"""Opening and saving sessions, finding a model that has moved, and taking whatever is dropped."""
+"""Opening and saving sessions, finding a model that has moved, and opening dropped files."""
 
 import hashlib
 from collections.abc import Callable
@@ -44,7 +44,7 @@ LABEL = "open figure"
 def open_figure_file(
     path: Path, show: Callable[[SavedSession, str], None], parent: QWidget, tell: Callable[[str], None]
 ) -> None:
-    """Show what the file holds; raises LoadError for what is no figure file.
+    """Show the content of a figure file; raises LoadError for any other file.
 
     Numbers stand in the export dialog, to be saved in another size, look or format; `tell` says where they
     were written. Of a question `show` brings model, text, heads and look back, and Export draws it.
@@ -126,7 +126,7 @@ def kind_of_path(path: str) -> Opened:
 
 
 def is_picture(path: str) -> bool:
-    """Whether a file's name says that it is a picture."""
+    """Whether a file's name is that of a picture."""
     return Path(path).suffix.lower() in _PICTURE_ENDINGS
 
 
@@ -145,7 +145,7 @@ def find_moved_model(source: str, sha256: str, near: Path) -> str:
 
 
 def is_in_place(source: str) -> bool:
-    """Whether a model is where a session says: a name, or a path that exists."""
+    """Whether a session's model is in its place: a name, or a path that exists."""
     try:
         return not source or Path(source).name == source or Path(source).exists()
     except (OSError, ValueError):
@@ -179,18 +179,18 @@ AskOverwrite = Callable[[QWidget, str], Answer]
 
 
 class SessionGuard:
-    """Knows the session file as this program last had it; another path is nobody's business here."""
+    """Knows the session file as this program last read or wrote it; ignores other paths."""
 
     def __init__(self) -> None:
         self.path: Path | None = None
         self._digest = ""
 
     def remember(self, path: Path, digest: str | None = None) -> None:
-        """The file was read, when it had `digest`, or has just been written."""
+        """Record that the file was read with `digest`, or has just been written."""
         self.path, self._digest = path, digest_of(path) if digest is None else digest
 
     def warning(self, path: Path) -> str:
-        """Why writing to `path` would lose what somebody else wrote; empty where it would not."""
+        """Why writing to `path` would overwrite another's changes; empty if it would not."""
         is_ours = self.path is not None and self.path.resolve() == path.resolve()
         present = digest_of(path) if is_ours else ""
         if not present or present == self._digest:
@@ -206,7 +206,7 @@ class SessionGuard:
 
 
 def digest_of(path: Path) -> str:
-    """The SHA-256 of a file; empty where there is none that can be read."""
+    """The SHA-256 of a file; empty if there is none that can be read."""
     try:
         data = read_outside(path, expected="a session file", max_bytes=MAX_BYTES)
         return hashlib.sha256(data).hexdigest()
@@ -244,7 +244,7 @@ class ShownPlaces(Protocol):
         ...
 
     def show_look(self, look: LookSaved) -> None:
-        """Bring tabs and the lab back."""
+        """Restore tabs and the lab."""
         ...
 
 
@@ -267,7 +267,7 @@ def _ask_save(parent: QWidget, title: str, start: str) -> str:
 
 
 class AwaitedSession:
-    """The session that waits for its model, which is opened, found elsewhere or downloaded; one at most.
+    """The session that waits for its model, which is opened, located or downloaded; at most one.
 
     `label`: of a step that brings it back; empty for a session file, which brings notes and kept views.
     """
@@ -282,12 +282,12 @@ class AwaitedSession:
         when(window, self._on_notice, session.changed.notice)
 
     def begin(self, saved: SavedSession, source: str, label: str = "") -> None:
-        """Open its model, from where it is."""
+        """Open its model from its location."""
         self.saved, self.label = saved, label
         self.load(on_this_machine(source))
 
     def load(self, source: str) -> None:
-        """Open its model from another place; nothing while no session waits."""
+        """Open its model from another location; no effect while no session waits."""
         if self.saved is not None:
             setting = self.saved.setting
             sample = Sample(text=setting.text, target=setting.target)
@@ -295,7 +295,7 @@ class AwaitedSession:
             self._number = self._session.opening.number
 
     def is_for(self, model: ModelInfo) -> bool:
-        """Whether a session waits for this model: the one it asked for, or one with the same weights.
+        """Whether a session waits for this model: the one it requested, or one with the same weights.
 
         Where another model is opened instead, it waits no longer.
         """
@@ -309,7 +309,7 @@ class AwaitedSession:
         return False
 
     def end(self) -> SavedSession | None:
-        """Wait no longer; what waited."""
+        """Stop waiting; returns the session."""
         saved, self.saved = self.saved, None
         return saved
 
@@ -319,7 +319,7 @@ class AwaitedSession:
             self.get_model(on_this_machine(self.saved.source))
 
     def locate(self) -> None:
-        """Ask where its model is."""
+        """Ask for the location of its model."""
         if self.saved is not None:
             title = f"Where is the model {self.saved.model}?"
             if folder := self.ask_folder(self._window, title, str(Path.home())):
@@ -333,7 +333,7 @@ class AwaitedSession:
             self._offer(self.saved, notice.message)
 
     def _offer(self, saved: SavedSession, reason: str) -> None:
-        """Say that the model was not found, and offer what helps."""
+        """Report that the model was not found, and offer remedies."""
         if not self._session.text.strip():
             self._session.texts.set_text(saved.setting.text)
         name = on_this_machine(saved.source)
@@ -419,7 +419,7 @@ class SessionFiles(QObject):
         )
 
     def save(self) -> None:
-        """Ask where, and write the session there."""
+        """Ask for a path, and save the session there."""
         if not self.content():
             self._session.notices.say("There is nothing to save yet: open a model and type a sentence.")
             return
@@ -433,7 +433,7 @@ class SessionFiles(QObject):
             self.save_to(Path(path))
 
     def save_to(self, path: Path) -> None:
-        """Write the session; on failure the old file is untouched and the reason is told.
+        """Save the session; on failure the old file is untouched and the reason is shown.
 
         Where another program has written the file since it was opened or saved here, the person is asked.
         """
@@ -470,7 +470,7 @@ class SessionFiles(QObject):
             self.open_path(path)
 
     def open_path(self, path: str) -> None:
-        """Open whatever `path` is: a session, a model, a run or a text. What cannot be is told."""
+        """Open `path`, whatever it is: a session, a model, a run or a text. Errors are shown."""
         try:
             kind = kind_of_path(path)
             self._open_kind(kind, path)
@@ -494,7 +494,7 @@ class SessionFiles(QObject):
         self.awaited.begin(saved, self._place(saved, near))
 
     def show(self, saved: SavedSession, label: str) -> None:
-        """Bring back what was shown at another time, as a step with this label; notes and kept views stay."""
+        """Restore an earlier view, as a step with this label; notes and kept views stay."""
         model = self._session.model
         if model is not None and self._session.opening.busy is None and saved.sha256 == model.sha256:
             self.awaited.end()
@@ -504,7 +504,7 @@ class SessionFiles(QObject):
             self.awaited.begin(saved, self._place(saved, near), label)
 
     def open_gotten(self, source: str) -> None:
-        """Open a model of the shelf; a session that waits for it is shown with it."""
+        """Open a model of the shelf; a session waiting for it is shown with it."""
         saved = self.awaited.saved
         if saved is not None and on_this_machine(saved.source) == source:
             self.awaited.load(source)
@@ -560,7 +560,7 @@ class SessionFiles(QObject):
         self._show(saved, self.awaited.label or "open session")
 
     def _show(self, saved: SavedSession, label: str) -> None:
-        """Everything but the model, which is there; what is not as it was is told."""
+        """Restore everything but the model, which is there; differences are reported."""
         model = self._session.model
         if model is None:
             return

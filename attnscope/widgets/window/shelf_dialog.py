@@ -1,4 +1,4 @@
-"""The dialog of the shelf: open a model, or download one after telling from where, how much, on what terms.
+"""The dialog of the shelf: open a model, or download one after showing source, size and licence.
 
 It is not modal: a download goes on when it is closed, and the model that is open stays open.
 """
@@ -121,7 +121,7 @@ _MARGIN = QSize(48, 48)
 
 
 class ShelfDialog(QDialog):
-    """Shows a ShelfState; `open_wanted` carries what opens the chosen model."""
+    """Shows a ShelfState; `open_wanted` carries the source that opens the chosen model."""
 
     open_wanted = Signal(str)
 
@@ -152,7 +152,7 @@ class ShelfDialog(QDialog):
         self._show_progress()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """The arrows go from the field into the list."""
+        """-"""
         if self.filter.hasFocus() and event.key() in (Qt.Key.Key_Down, Qt.Key.Key_PageDown):
             self.table.setFocus(Qt.FocusReason.ShortcutFocusReason)
             return
@@ -272,7 +272,7 @@ class ShelfDialog(QDialog):
         self.main_button.setEnabled(is_enabled)
 
     def _show_download(self) -> None:
-        """The row of the download, of the chosen model or of another; else of what a pause has left."""
+        """The row of the download, of the chosen model or of another; else of a paused one."""
         state, chosen = self._state, self._state.row
         is_paused = chosen is not None and chosen.place == "partial" and not state.fetching
         self.pause_button.setVisible(bool(state.fetching))
@@ -298,7 +298,7 @@ class ShelfDialog(QDialog):
 
     @Slot(str)
     def _on_cleared(self, text: str) -> None:
-        """The button in the field empties it without an edit."""
+        """The field's clear button empties it without an edit."""
         if not text:
             self._state.look_for("")
 

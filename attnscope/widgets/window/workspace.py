@@ -48,7 +48,7 @@ LAST_NAME = f"last{ENDING}"
 
 
 class Autosave(QObject):
-    """Writes what `content` gives into a folder, at most once a second; empty content is not kept.
+    """Writes the result of `content` into a folder, at most once a second; empty content is not kept.
 
     Nothing is written or found before it has begun, nor after its end.
     """
@@ -75,11 +75,11 @@ class Autosave(QObject):
 
     @property
     def is_on(self) -> bool:
-        """Whether copies are kept here."""
+        """Whether autosaving is on."""
         return self._lock.isLocked()
 
     def start(self, folder: Path) -> Path | None:
-        """Begin; gives the newest copy of a program that died, or None."""
+        """Begin; returns the newest copy of a program that crashed, or None."""
         self._lie_in(folder)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -90,20 +90,20 @@ class Autosave(QObject):
         return left[0] if left else None
 
     def touch(self) -> None:
-        """Something changed: it will be written within a second."""
+        """Note a change: it will be written within a second."""
         if self._lock.isLocked() and not self._timer.isActive():
             self._timer.start()
 
     @Slot()
     def save_now(self) -> None:
-        """Write what changed, on another thread."""
+        """Write changes, on another thread."""
         content = self._content()
         if content and content != self._written and self.is_on:
             self._written = content
             self._pool.start(lambda: _write_quietly(self._path, content))
 
     def end(self) -> None:
-        """The program ends as it should: what was open becomes the last session, the copy goes."""
+        """The program ends normally: what was open becomes the last session, and the copy is removed."""
         self._timer.stop()
         self._pool.waitForDone(2000)
         if not self.is_on:
@@ -120,14 +120,14 @@ class Autosave(QObject):
         return left[0] if left else last if last.is_file() else None
 
     def forget(self, path: Path) -> None:
-        """A copy was restored or refused: do not offer it again."""
+        """Drop a copy that was restored or refused."""
         if path.parent == self._folder and path.name != LAST_NAME:
             path.unlink(missing_ok=True)
             Path(f"{path}.lock").unlink(missing_ok=True)
 
 
 def _left_behind(folder: Path, own: Path) -> list[Path]:
-    """Copies of programs that died, newest first; those of a month ago are removed."""
+    """Copies of programs that crashed, newest first; those over a month old are removed."""
     found: list[tuple[float, Path]] = []
     try:
         candidates = [path for path in folder.glob(f"open-*{ENDING}") if path != own]
@@ -151,7 +151,7 @@ def _left_behind(folder: Path, own: Path) -> list[Path]:
 
 
 def _write_quietly(path: Path, content: bytes) -> None:
-    """A copy that cannot be written is not worth a message at every key."""
+    """Ignore a copy that cannot be written: no message at every key."""
     try:
         replace_file(path, content)
     except SaveError:
@@ -190,14 +190,14 @@ class RecentMenu(QMenu):
 
 
 class GetModels(QObject):
-    """Opens the dialog over `window`; `open_model` opens what is chosen in it."""
+    """Opens the dialog over `window`; `open_model` opens the model chosen in it."""
 
     def __init__(self, window: QWidget, state: ShelfState, open_model: Callable[[str], None]) -> None:
         super().__init__(window)
         self._window, self.state, self._open_model = window, state, open_model
 
     def open(self, name: str = "") -> None:
-        """Show the shelf, with a model chosen on it where one is named."""
+        """Show the shelf, with the named model chosen, if any."""
         from attnscope.widgets.window.shelf_dialog import ShelfDialog  # not before the first paint
 
         def make() -> ShelfDialog:
@@ -210,25 +210,25 @@ class GetModels(QObject):
 
 
 class PageScripts:
-    """Puts scripts that make again what is shown on the clipboard: the page's own, else Explore's."""
+    """Copies scripts that reproduce the current view to the clipboard: the page's own, else Explore's."""
 
     def __init__(self, session: Session, view: ViewState) -> None:
         self._session, self._view = session, view
         self._scripts: dict[str, Callable[[], Scripts | None]] = {}
 
     def add(self, page: str, make: Callable[[], Scripts | None]) -> None:
-        """Let a page say for itself what makes again what it shows."""
+        """Let a page provide its own scripts."""
         self._scripts[page] = make
 
     def copy_python(self) -> None:
-        """Put a script that makes what is shown on the clipboard."""
+        """Copy a Python script that makes the current view."""
         scripts = self._scripts_now()
         if scripts is not None:
             QGuiApplication.clipboard().setText(scripts.python)
             self._session.notices.say("Copied a Python script that draws this figure.")
 
     def copy_command(self) -> None:
-        """Put a command line that makes what is shown on the clipboard."""
+        """Copy a command line that makes the current view."""
         scripts = self._scripts_now()
         if scripts is not None:
             QGuiApplication.clipboard().setText(scripts.command)
@@ -237,7 +237,7 @@ class PageScripts:
             self._session.notices.say(told + ("" if scripts.is_command_whole else lacks))
 
     def _scripts_now(self) -> Scripts | None:
-        """The scripts of the page that is shown; those of Explore on pages without their own."""
+        """The scripts of the current page; those of Explore on pages without their own."""
         make = self._scripts.get(self._view.page)
         scripts = make() if make is not None else scripts_now(self._session, self._view)
         if scripts is None:
@@ -250,7 +250,7 @@ _MAX_DROPPED = 100_000
 
 
 class Workspace(QObject):
-    """Belongs to one window; the history and the kept views lie over its `pages`."""
+    """Belongs to one window; the history and the kept views are over its `pages`."""
 
     def __init__(
         self,
@@ -328,11 +328,11 @@ class Workspace(QObject):
         }
 
     def add_offers(self, make: Callable[[], Iterable[Offer]]) -> None:
-        """Let the command palette offer what a page has besides."""
+        """Add a page's own offers to the command palette."""
         self._more_offers.append(make)
 
     def start_autosave(self, folder: Path) -> None:
-        """Keep a copy of what is open in `folder`; offers what a program that died has left there."""
+        """Keep a copy of the session in `folder`; offers the copy of a crashed program there."""
         if self.autosave.start(folder) is not None:
             self._session.notices.say(
                 "AttnScope ended unexpectedly last time; what was open has been saved.",
@@ -340,7 +340,7 @@ class Workspace(QObject):
             )
 
     def end(self) -> None:
-        """The window closes: dialogs close, panels and what is folded go back, the session's copy goes."""
+        """The window closes: close dialogs, return panels and folded parts, remove the session's copy."""
         self._view.present(False)
         self._view.fold(frozenset())
         for dialog in self._window.findChildren(QDialog):
@@ -349,7 +349,7 @@ class Workspace(QObject):
         self.autosave.end()
 
     def recent_menu(self) -> RecentMenu:
-        """A menu of the sessions opened lately."""
+        """A menu of recently opened sessions."""
         return RecentMenu(self.recents, self.files.open_path, self._window)
 
     # Intents
@@ -359,7 +359,7 @@ class Workspace(QObject):
         self.palette.open()
 
     def open_choices(self) -> None:
-        """Show every choice of how things are shown."""
+        """Show the palette with every display option."""
         self.palette.open(only="choice")
 
     def toggle_history(self) -> None:
@@ -371,11 +371,11 @@ class Workspace(QObject):
         self._toggle_drawer(self.kept, self.kept.list)
 
     def keep_view(self) -> None:
-        """Keep what is shown as a view to come back to."""
+        """Keep the current display as a view."""
         self.kept.keep()
 
     def restore_last(self) -> None:
-        """Open what was open when the program ended the last time, or died."""
+        """Reopen what was open when the program last ended, or crashed."""
         path = self.autosave.last()
         if path is None:
             self._session.notices.say("There is no earlier session to restore.")
@@ -387,7 +387,7 @@ class Workspace(QObject):
         self.autosave.forget(path)
 
     def reset_layout(self) -> None:
-        """Every panel in its page, every splitter where it was at first, type at its own size."""
+        """Every panel in its page, every splitter in its initial position, type at its own size."""
         self.panels.close_all()
         for drawer in self._drawers:
             drawer.hide()
@@ -397,11 +397,11 @@ class Workspace(QObject):
         QTimer.singleShot(0, self, self._reset_splitters)  # once more when the type has its size
 
     def can_take(self, data: QMimeData) -> bool:
-        """Whether something dropped could be opened."""
+        """Whether a dropped object could be opened."""
         return data.hasText() or any(url.isLocalFile() for url in data.urls())
 
     def take(self, data: QMimeData) -> None:
-        """Open what was dropped: a file or folder, or a text."""
+        """Open a dropped file, folder, or text."""
         paths = [url.toLocalFile() for url in data.urls() if url.isLocalFile()]
         if paths:
             self.files.open_path(paths[0])
@@ -412,7 +412,7 @@ class Workspace(QObject):
     # Within
 
     def _toggle_drawer(self, drawer: QWidget, inside: QWidget) -> None:
-        """Show a panel at the right edge with the focus in it, or hide it and give the focus back.
+        """Show a panel at the right edge with the focus in it, or hide it and restore the focus.
 
         There is room for one: the others go.
         """

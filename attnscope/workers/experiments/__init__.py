@@ -1,5 +1,5 @@
-"""The experiments of the labs: a file for each, which says what question it answers; and the tiny decoders
-that several train, with their task: say again the token that stood some positions before. No Qt.
+"""The experiments of the labs, a file for each, which names its question; and the tiny decoders that several
+train, with their task: repeat the token from some positions before. No Qt.
 
     symbol    meaning                                              shape
     ids       random tokens                                        [batch, n_tokens]
@@ -33,7 +33,7 @@ _DONE: dict[type[object], OfModel[Any]] = {}
 
 
 def experiment(kind: type[Asked]) -> Callable[[Alone[Asked]], Alone[Asked]]:
-    """Have a generator of news answer questions of a kind."""
+    """Register a generator of news as the answer to a kind of question."""
 
     def note(work: Alone[Asked]) -> Alone[Asked]:
         _DONE[kind] = lambda question, _get_model: work(question)
@@ -53,7 +53,7 @@ def experiment_of_model(kind: type[Asked]) -> Callable[[OfModel[Asked]], OfModel
 
 
 def work_on(question: Question, number: int, get_model: GetModel) -> Iterator[ExperimentNews]:
-    """Do what answers a question, piece by piece, with the number of the request."""
+    """Work on the answer to a question, piece by piece, with the number of the request."""
     for news in _DONE[type(question)](question, get_model):
         yield replace(news, number=number)
 
@@ -95,7 +95,7 @@ def draw_texts(n_texts: int, n_tokens: int, look_back: int, generator: Generator
 def descend(
     optimizer: torch.optim.Optimizer, loss: Tensor, rate: float, *, most_norm: float | None = None
 ) -> None:
-    """One step down the loss at a rate, with the gradient cut to a norm."""
+    """Take one step down the loss at a rate, with the gradient clipped to a norm."""
     optimizer.zero_grad()
     torch.autograd.backward(loss)
     for group in optimizer.param_groups:
@@ -111,7 +111,7 @@ def mean_loss(model: Transformer, ids: Tensor, targets: Tensor) -> Tensor:
 
 
 def loss_by_place(model: Transformer, ids: Tensor, targets: Tensor) -> Tensor:
-    """The mean over texts at each place, [n_tokens], float64; NaN where there is no target."""
+    """The mean over texts at each position, [n_tokens], float64; NaN where there is no target."""
     with torch.no_grad():
         logits = model(ids).double()
     each = F.cross_entropy(logits.transpose(1, 2), targets, ignore_index=IGNORED, reduction="none")

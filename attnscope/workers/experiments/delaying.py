@@ -1,4 +1,4 @@
-"""Accuracy by distance: small decoders say again the token that stood d positions before.
+"""Accuracy by distance: small decoders repeat the token from d positions before.
 
     symbol    meaning                                                             shape
     d         how far back the token stands that is to be said again              one number
@@ -41,7 +41,7 @@ _READ_SEED = 10_007
 
 @experiment(DelayQuestion)
 def compare_readers(question: DelayQuestion) -> Iterator[ExperimentNews]:
-    """Trains every model for one distance, then for the next; the points so far come along."""
+    """Train every model for one distance, then for the next; news include the points so far."""
     points: list[DelayPoint] = []
     n_total = len(DISTANCES) * len(READERS) * question.n_steps
     for distance in DISTANCES:
@@ -61,7 +61,7 @@ def _news(question: DelayQuestion, points: list[DelayPoint], n_done: int, n_tota
 
 
 class Gru(nn.Module):
-    """Gated recurrent cells (Cho et al. 2014) that read a text and tell of each token what is wanted."""
+    """Gated recurrent cells (Cho et al. 2014) that read a text and predict each target."""
 
     def __init__(self, d_model: int, seed: int) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Gru(nn.Module):
 
 
 def new_reader(reader: Reader, distance: int, question: DelayQuestion) -> nn.Module:
-    """An untrained model; all tell a token from those up to it."""
+    """An untrained model; all predict a token from those up to it."""
     if reader == "gru":
         return Gru(question.d_model, question.seed)
     shape: dict[str, dict[str, object]] = {
@@ -114,7 +114,7 @@ def new_reader(reader: Reader, distance: int, question: DelayQuestion) -> nn.Mod
 
 
 class DelayCourse:
-    """One model for one distance: `shares` are those of its readings, `n_done` its steps."""
+    """One model for one distance: `shares` are its evaluations' results, `n_done` its steps."""
 
     def __init__(self, reader: Reader, distance: int, question: DelayQuestion) -> None:
         self.reader, self.distance, self.question = reader, distance, question
@@ -125,7 +125,7 @@ class DelayCourse:
         self._generator = Generator().manual_seed(question.seed)
 
     def train(self) -> Iterator[int]:
-        """Train with Adam at one rate until nothing more is learned; gives the steps done, every few."""
+        """Train with Adam at one rate until it stops improving; yields the steps done, every few."""
         while self.n_done < self.question.n_steps and not self.is_over:
             self._step()
             if self.n_done % READ_EVERY == 0 or self.n_done == self.question.n_steps:
@@ -135,7 +135,7 @@ class DelayCourse:
 
     @property
     def is_over(self) -> bool:
-        """Whether all is right, or the last readings brought nothing."""
+        """Whether everything is right, or the last evaluations brought nothing."""
         return bool(self.shares) and (self.shares[-1] >= ALL_RIGHT or has_settled(self.shares))
 
     def point(self) -> DelayPoint:
@@ -155,7 +155,7 @@ class DelayCourse:
 
     @torch.no_grad()
     def _read(self) -> None:
-        """Read new texts, always the same ones."""
+        """Evaluate on new texts, always the same ones."""
         generator = Generator().manual_seed(_READ_SEED + self.distance)
         ids, targets = draw_texts(N_READ, self.distance + SCORED, self.distance, generator)
         self.module.eval()
@@ -166,7 +166,7 @@ class DelayCourse:
 
 
 def has_settled(shares: list[float]) -> bool:
-    """Whether the last PATIENCE readings have not raised the best share by LEAST_GAIN."""
+    """Whether the last PATIENCE evaluations have not raised the best share by LEAST_GAIN."""
     best, at = 0.0, -1
     for k, share in enumerate(shares):
         if share >= best + LEAST_GAIN:

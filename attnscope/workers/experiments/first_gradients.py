@@ -44,7 +44,7 @@ _SMALL_STD = 0.02
 
 @experiment(GradientQuestion)
 def first_gradients(question: GradientQuestion) -> Iterator[ExperimentNews]:
-    """One piece of news for each model that was drawn; the last one is complete."""
+    """Yield news after each model drawn; the last one is complete."""
     curves: list[GradientCurve] = []
     depths = (question.n_layers, *(n for n in reversed(DEPTHS) if n < question.n_layers))
     wanted = [(n, place) for n in depths for place in PLACES]
@@ -95,7 +95,7 @@ def model_of_depth(question: GradientQuestion, place: Place) -> Transformer:
 
 
 def matrices_of(block: Block) -> tuple[Tensor, ...]:
-    """Queries, keys, values, output, and both of the feed-forward, each as a matrix of its own."""
+    """Queries, keys, values, output, and both of the feed-forward, each as a separate matrix."""
     attention, cross, feed_forward = block.attention, block.cross, block.feed_forward
     if not isinstance(attention, SelfAttention) or not isinstance(feed_forward, FeedForward):
         raise TypeError("a layer without attention or feed-forward has no such gradients")
@@ -125,14 +125,14 @@ def draw_matrix(weight: Tensor, drawing: Drawing, generator: Generator) -> None:
 
 
 def random_texts(seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Random tokens, what they are to tell, and a source, all [batch, n_tokens]."""
+    """Random tokens, their targets, and a source, all [batch, n_tokens]."""
     generator = Generator().manual_seed(seed)
     ids, targets, source = torch.randint(_VOCABULARY, (3, _BATCH, _N_TOKENS), generator=generator)
     return ids, targets, source
 
 
 def first_loss(model: Transformer, ids: Tensor, targets: Tensor, source: Tensor) -> Tensor:
-    """The mean over tokens, in nats; the source is read where there is a decoder."""
+    """The mean over tokens, in nats; the source is read if there is a decoder."""
     is_encoder = model.config.form == "encoder"
     logits = model(ids) if is_encoder else model.logits(model.decode(ids, memory=model.encode(source)))
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten())

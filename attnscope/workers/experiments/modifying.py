@@ -1,4 +1,5 @@
-"""Modifications of a small encoder–decoder, really trained and read: Narang et al. 2021 at a toy's size.
+"""Modifications of a small encoder–decoder, actually trained and evaluated: Narang et al. 2021 on a toy
+scale.
 
     symbol   meaning                                                             shape
     early    loss after a quarter of the steps, nats a token of held-out texts   [n_seeds]
@@ -79,7 +80,7 @@ def _bleu(written: Sequence[str], right: Sequence[str]) -> float:
 
 
 def try_modifications(question: ModifyQuestion, *, bleu: CountBleu | None = None) -> Iterator[ExperimentNews]:
-    """Trains every row of a group with every seed, seed after seed; what is done so far comes along.
+    """Train every row of a group with every seed, seed after seed; news include the results so far.
 
     Without `bleu` the translations are not made, and their numbers are NaN.
     """
@@ -104,7 +105,7 @@ def modified(model: ModelConfig, one: Modification) -> ModelConfig:
 
 @dataclass(slots=True)
 class _Row:
-    """A modification on its way: what each seed has reached."""
+    """A modification in progress: the results of each seed."""
 
     modification: Modification
     config: ModelConfig
@@ -127,7 +128,7 @@ class _Row:
 def train_one(
     row: _Row, data: Prepared, question: ModifyQuestion, seed: int, bleu: CountBleu | None
 ) -> Iterator[int]:
-    """Trains one model and notes what it reached; gives the steps done since it gave last."""
+    """Train one model and record its result; yields the steps done since the last time."""
     module = build_own(row.config, seed)
     optimizer = torch.optim.Adam(module.parameters(), lr=_RATE, betas=(0.9, 0.98), fused=True)
     n_steps, n_early, since = question.n_steps, early_step(question), 0
@@ -152,12 +153,12 @@ def train_one(
 
 
 def early_step(question: ModifyQuestion) -> int:
-    """The step after which the early loss is read."""
+    """The step after which the early loss is measured."""
     return max(1, round(_EARLY_SHARE * question.n_steps))
 
 
 def warmed_share(step: int, n_steps: int) -> float:
-    """The learning rate of a step as a share of the largest: a warm-up, and a straight line down."""
+    """The learning rate of a step as a share of the largest: a warm-up, and a linear decay."""
     n_warmup = max(1, round(_WARMUP_SHARE * n_steps))
     return min(1.0, step / n_warmup) * (1.0 - (1.0 - _LAST_SHARE) * step / n_steps)
 
@@ -165,7 +166,7 @@ def warmed_share(step: int, n_steps: int) -> float:
 def descend(
     module: OwnModule, optimizer: torch.optim.Optimizer, data: Prepared, seed: int, step: int
 ) -> None:
-    """One step on the batch of this seed and step; a step whose loss is no number changes nothing."""
+    """One step on the batch of this seed and step; a step whose loss is not a number changes nothing."""
     batch = data.batches.draw(np.random.default_rng((seed, step)), 0.0)
     module.train()
     loss = loss_sum(module, batch) / len(batch.labels)

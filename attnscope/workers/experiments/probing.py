@@ -28,7 +28,7 @@ Texts = list[tuple[TaggedText, bool]]
 
 @experiment_of_model(ProbeQuestion)
 def probe_model(question: ProbeQuestion, get_model: GetModel) -> Iterator[ExperimentNews]:
-    """News after a few sentences, and after each layer."""
+    """Yield news after a few sentences, and after each layer."""
     texts, of_texts = asked_sentences(question)
     yield ExperimentNews(n_done=0, n_total=0)
     model = get_model() if question.model and not question.source else load(question.source or PROBED)
@@ -82,7 +82,7 @@ def probe_model(question: ProbeQuestion, get_model: GetModel) -> Iterator[Experi
 
 
 def asked_sentences(question: ProbeQuestion) -> tuple[Texts, str]:
-    """The sentences, and what they are called; raises UserError for too few."""
+    """The sentences, and their name; raises UserError if there are too few."""
     n_out = question.n_sentences // _ONE_IN
     if not question.file:
         task = make_task(_TASK)

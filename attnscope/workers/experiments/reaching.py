@@ -1,4 +1,4 @@
-"""Loss past the trained length: tiny decoders that differ in their positions alone, really trained.
+"""Loss past the trained length: tiny decoders that differ only in their positions, actually trained.
 
     symbol   meaning                                                           shape
     L        trained length; texts that are read are FURTHER times as long      one number
@@ -36,7 +36,7 @@ _NEWS_EVERY = 20
 
 @experiment(ReachQuestion)
 def read_past(question: ReachQuestion) -> Iterator[ExperimentNews]:
-    """Trains one scheme after the other; the curves so far come along."""
+    """Train one scheme after the other; news include the curves so far."""
     curves: list[ReachCurve] = []
     n_total = len(SCHEMES) * question.n_steps
     n_parameters = 0
@@ -73,7 +73,7 @@ def untrained_decoder(scheme: str, question: ReachQuestion) -> Transformer:
 
 
 def train_scheme(model: Transformer, question: ReachQuestion) -> Iterator[int]:
-    """Trains with Adam; gives the number of steps done, every few steps and at the end."""
+    """Train with Adam; yields the number of steps done, every few steps and at the end."""
     optimizer = torch.optim.Adam(model.parameters(), lr=_RATE, betas=(0.9, 0.98), fused=True)
     generator = Generator().manual_seed(question.seed)
     for step in range(1, question.n_steps + 1):
@@ -85,7 +85,7 @@ def train_scheme(model: Transformer, question: ReachQuestion) -> Iterator[int]:
 
 
 def losses_by_place(model: Transformer, scheme: str, question: ReachQuestion) -> ReachCurve:
-    """The loss at each place of longer texts, as far as the model has positions."""
+    """The loss at each position of longer texts, as far as the model has positions."""
     n_read = FURTHER * question.n_trained
     generator = Generator().manual_seed(question.seed + 1)
     ids, targets = draw_texts(N_READ, n_read, question.look_back, generator)

@@ -1,4 +1,5 @@
-"""The same training in float32 at once, in parts, with blocks computed twice, and in bfloat16: what differs.
+"""The same training in float32 at once, in parts, with blocks computed twice, and in bfloat16: the
+differences.
 
     symbol   meaning                                                                   shape
     g, g₆₄   gradient of the first step over all weights, and the same in float64      [n_weights]
@@ -44,7 +45,9 @@ _CHANCE = 0.2
 
 @experiment(StepsQuestion)
 def measure_steps(question: StepsQuestion) -> Iterator[ExperimentNews]:
-    """News after every step, which all ways take in turn: what else the computer does slows all alike."""
+    """Yield news after every step, which all methods take alternately: other load on the computer slows all
+    alike.
+    """
     exact = gradient_of(question, "whole", torch.float64)
     trained = [_Trained(question, way, exact) for way in STEP_WAYS]
     for n_done, ids in zip(range(1, N_STEPS + 1), batches_of(question), strict=False):
@@ -59,7 +62,7 @@ def measure_steps(question: StepsQuestion) -> Iterator[ExperimentNews]:
 
 
 def new_module(question: StepsQuestion, way: StepWay) -> Transformer:
-    """A decoder with the same random weights whatever the way."""
+    """A decoder with the same random weights for every method."""
     config = ModelConfig(
         form="decoder",
         vocab_size=VOCABULARY,
@@ -74,7 +77,7 @@ def new_module(question: StepsQuestion, way: StepWay) -> Transformer:
 
 
 def batches_of(question: StepsQuestion) -> Iterator[Tensor]:
-    """The texts of one step after another, [batch, n_tokens + 1]: each token has its follower, mostly."""
+    """The texts of one step after another, [batch, n_tokens + 1]: each token usually has its successor."""
     draw = torch.Generator().manual_seed(question.seed)
     follower = torch.randperm(VOCABULARY, generator=draw)
     shape = (question.batch, question.n_tokens + 1)
@@ -87,7 +90,7 @@ def batches_of(question: StepsQuestion) -> Iterator[Tensor]:
 
 
 def add_gradients(module: Transformer, ids: Tensor, question: StepsQuestion, way: StepWay) -> float:
-    """Add the gradient of a batch to that of the module, in one way; the loss in nats a token."""
+    """Add the gradient of a batch to that of the module, by one method; returns the loss in nats a token."""
     context: Callable[[], AbstractContextManager[object]] = autocast_of(
         "bfloat16" if way == "bfloat16" else "float32", torch.device("cpu")
     )
@@ -111,7 +114,7 @@ def gradient_of(question: StepsQuestion, way: StepWay, dtype: torch.dtype = torc
 
 
 class _Trained:
-    """A decoder that learns in one way."""
+    """A decoder that learns by one method."""
 
     def __init__(self, question: StepsQuestion, way: StepWay, exact: Tensor) -> None:
         self._question, self._way = question, way
@@ -141,7 +144,7 @@ class _Trained:
 
 
 def _most_bytes(question: StepsQuestion, way: StepWay) -> int:
-    """Bytes of a step's tensors at its worst moment: what it keeps, computes again, and the gradients."""
+    """Peak bytes of a step's tensors: those stored, those recomputed, and the gradients."""
     module, ids = new_module(question, way), next(batches_of(question))
     live = LiveBytes()
     with live:
@@ -150,7 +153,7 @@ def _most_bytes(question: StepsQuestion, way: StepWay) -> int:
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves its hooks untyped
-    """Bytes of all tensors made while it is entered that are still needed: `now`, and the `most` so far.
+    """Bytes of all live tensors created in the block: `now`, and the `most` so far.
 
     A storage counts once, from the operation that gave it until nothing holds it. What an operation needs
     inside is not seen.
@@ -168,7 +171,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Do the operation, and count what it gave and did not take."""
+        """Run the operation, and count its outputs except its inputs."""
         kwargs = dict(kwargs or {})
         given = [part.untyped_storage() for part in tree_leaves((args, kwargs)) if isinstance(part, Tensor)]
         found = func(*args, **kwargs)

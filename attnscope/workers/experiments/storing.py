@@ -36,7 +36,7 @@ _N_TIMED = 3
 
 @experiment(StoreQuestion)
 def measure_stores(question: StoreQuestion) -> Iterator[ExperimentNews]:
-    """News after every model; the shallow ones first."""
+    """Yield news after every model; the shallow ones first."""
     depths = [n for n in (1, 2, 4, 8, 12, 16, 24) if n <= question.n_layers]
     rows: list[StoreRow] = []
     for n_layers in depths:
@@ -72,7 +72,7 @@ def new_module(question: StoreQuestion, keeping: Keeping, n_layers: int) -> Tran
 
 
 def measured(question: StoreQuestion, keeping: Keeping, n_layers: int) -> StoreRow:
-    """One model: what it holds in a step, and the median time of some without counting."""
+    """One model: its memory in a step, and the median time of some steps without counting."""
     module = new_module(question, keeping, n_layers)
     draw = torch.Generator().manual_seed(question.seed)
     ids = torch.randint(0, VOCABULARY, (BATCH, question.n_tokens + 1), generator=draw)
@@ -97,7 +97,7 @@ def measured(question: StoreQuestion, keeping: Keeping, n_layers: int) -> StoreR
 
 @torch.no_grad()
 def errors_of(question: StoreQuestion, dtype: torch.dtype) -> tuple[float, ...]:
-    """Layer by layer, how far what is found again is from what was read."""
+    """The error of the recomputed input, layer by layer."""
     module = new_module(question, "reversible", question.n_layers).to(dtype)
     rule = build_rule(is_causal=True, key_valid=None)
     additions = additions_of(cast("tuple[Block, ...]", tuple(module.decoder)), {"rule": rule})
@@ -118,7 +118,7 @@ def errors_of(question: StoreQuestion, dtype: torch.dtype) -> tuple[float, ...]:
 
 
 class Ledger:
-    """Bytes that autograd holds: `now`, and the `most` so far."""
+    """Bytes held by autograd: `now`, and the `most` so far."""
 
     def __init__(self, weights: set[int]) -> None:
         self.now, self.most = 0, 0
@@ -134,7 +134,7 @@ class Ledger:
         return held.tensor if isinstance(held, _Held) else held
 
     def note(self, tensor: Tensor, holders: int) -> None:
-        """One holder more, or less."""
+        """Count one holder more, or less."""
         storage = tensor.untyped_storage()
         before = self._holders.get(storage.data_ptr(), 0)
         self._holders[storage.data_ptr()] = before + holders
@@ -144,7 +144,7 @@ class Ledger:
 
 
 class _Held:
-    """A tensor that is noted for as long as this lives."""
+    """A tensor counted for as long as this object lives."""
 
     def __init__(self, ledger: Ledger, tensor: Tensor) -> None:
         self.tensor, self._ledger = tensor.detach(), ledger

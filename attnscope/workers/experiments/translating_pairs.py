@@ -1,4 +1,5 @@
-"""BLEU of a translator, as an experiment: pairs of sentences are translated a few at a time, and counted.
+"""BLEU of a translation model, as an experiment: pairs of sentences are translated a few at a time, and
+scored.
 
 Each source is translated once, with all the references that its lines have. Short sources come first, so the
 score on the way is one of short sentences.
@@ -35,7 +36,9 @@ Texts = list[tuple[str, tuple[str, ...]]]
 
 @experiment_of_model(BleuQuestion)
 def bleu_of_model(question: BleuQuestion, get_model: GetModel) -> Iterator[ExperimentNews]:
-    """News after every few translations, with the score so far; its interval and its parts with the last."""
+    """Yield news after every few translations, with the score so far; its interval and parts with the
+    last.
+    """
     require_counter()
     texts, pairs = asked_texts(question)
     yield ExperimentNews(n_done=0, n_total=len(texts))
@@ -56,7 +59,7 @@ def bleu_of_model(question: BleuQuestion, get_model: GetModel) -> Iterator[Exper
 
 
 def asked_texts(question: BleuQuestion) -> tuple[Texts, str]:
-    """The sources with their references, and what the pairs are called; raises UserError without any."""
+    """The sources with their references, and the name of the pairs; raises UserError without any."""
     if not question.file:
         usual = [pair.usual for pair in everyday_pairs() if pair.usual is not None]
         return _once(usual)[: question.n_pairs], "everyday English–French pairs of the program"

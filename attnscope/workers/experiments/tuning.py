@@ -1,4 +1,4 @@
-"""A model that comes with the program, fine-tuned on a few sentences again and again (Dodge et al. 2020).
+"""A bundled model, fine-tuned on a few sentences repeatedly (Dodge et al. 2020).
 
     symbol      meaning                                                            shape
     init        a seed of the weights that the model did not have before            one number
@@ -67,7 +67,7 @@ class SharedStart:
 
 
 def shared_start(question: TuneQuestion) -> SharedStart:
-    """Read the model and prepare the sentences; raises LoadError where the model is missing."""
+    """Read the model and prepare the sentences; raises LoadError if the model is missing."""
     recipe = tune_recipe(question)
     start = read_start(recipe)
     return SharedStart(recipe=recipe, data=prepare(recipe, start.tokenizer), start=start)
@@ -75,7 +75,7 @@ def shared_start(question: TuneQuestion) -> SharedStart:
 
 @experiment(TuneQuestion)
 def fine_tune(question: TuneQuestion) -> Iterator[ExperimentNews]:
-    """One piece of news after each step; a run is told when it is done."""
+    """Yield news after each step; a run is reported when done."""
     begun = shared_start(question)
     wanted = list(product(range(question.n_orders), range(question.n_inits), (False, True)))
     n_total, n_parameters = question.n_steps * len(wanted), 0
@@ -113,7 +113,7 @@ def fine_tune(question: TuneQuestion) -> Iterator[ExperimentNews]:
 
 
 def first_of(begun: SharedStart, question: TuneQuestion, init: int, *, is_anew: bool) -> OwnModule:
-    """The model as a run begins with it; what is new is drawn by `init`."""
+    """The model at the start of a run; new parts are drawn by `init`."""
     recipe = begun.recipe
     n_anew = question.reinit_layers if is_anew else 0
     drawn = replace(
@@ -125,7 +125,7 @@ def first_of(begun: SharedStart, question: TuneQuestion, init: int, *, is_anew: 
 
 
 def tuning_steps(module: OwnModule, begun: SharedStart, question: TuneQuestion, order: int) -> Iterator[int]:
-    """Train with Adam, a warm-up and a straight line to 0; gives the number of steps done after each."""
+    """Train with Adam, a warm-up and a linear decay to 0; yields the number of steps done after each."""
     optimizer = torch.optim.Adam(module.parameters(), lr=_RATE)
     n_warmup = max(1, round(_WARMUP_SHARE * question.n_steps))
     for step in range(1, question.n_steps + 1):

@@ -44,7 +44,9 @@ _NEWS_EVERY = 10
 
 @experiment(WarmupQuestion)
 def try_warmups(question: WarmupQuestion) -> Iterator[ExperimentNews]:
-    """News every few steps, the ways in turn; the last is complete. All have the same weights and texts."""
+    """Yield news every few steps, the methods in turn; the last is complete. All have the same weights and
+    texts.
+    """
     models = [new_model(question) for _ in WARMINGS]
     every = [train_way(model, warming, question) for model, warming in zip(models, WARMINGS, strict=True)]
     edges = tuple(torch.linspace(FIRST, LAST, N_BINS + 1, dtype=torch.float64).tolist())
@@ -64,7 +66,7 @@ def try_warmups(question: WarmupQuestion) -> Iterator[ExperimentNews]:
 
 
 def new_model(question: WarmupQuestion) -> Transformer:
-    """The untrained model that every way begins with."""
+    """The untrained model with which every method begins."""
     return tiny_decoder(
         "learned",
         n_layers=question.n_layers,
@@ -77,7 +79,7 @@ def new_model(question: WarmupQuestion) -> Transformer:
 
 
 def train_way(model: Transformer, warming: Warming, question: WarmupQuestion) -> Steps[WarmupRun, None, None]:
-    """One way, told every few steps and at the end."""
+    """Run one method, with news every few steps and at the end."""
     parameters = list(model.parameters())
     optimizer: torch.optim.Optimizer
     if warming == "radam":

@@ -1,4 +1,5 @@
-"""Quality by length: small models that write rows of tokens backwards or again, really trained and read.
+"""Quality by length: small models that write rows of tokens backwards or unchanged, actually trained and
+evaluated.
 
     symbol    meaning                                                        shape
     L         longest row of training; rows of up to 1.5 L are read          one number
@@ -40,7 +41,7 @@ _READ_SEED = 10_007
 
 @experiment(WritingQuestion)
 def compare_writers(question: WritingQuestion) -> Iterator[ExperimentNews]:
-    """News after every few steps and every length that is read; the models take turns, and grow together."""
+    """Yield news after every few steps and every length evaluated; the models take turns."""
     courses = [WritingCourse(writer, question) for writer in WRITERS]
     found: dict[Writer, WritingCurve] = {}
     n_total = len(courses) * question.n_steps
@@ -77,17 +78,17 @@ def _news(
 
 
 def steps_a_reading(n_steps: int) -> int:
-    """So many steps lie between two readings: some twenty of these in a long course."""
+    """Number of steps between two evaluations: some twenty of these in a long course."""
     return max(50, n_steps // 20)
 
 
 def read_lengths(n_trained: int) -> tuple[int, ...]:
-    """The lengths that are read: the trained ones, and half as many tokens more."""
+    """The lengths evaluated: the trained ones, and half as many tokens more."""
     return tuple(range(SHORTEST, int(FURTHER * n_trained) + 1))
 
 
 def new_writer(writer: Writer, question: WritingQuestion) -> OwnModule:
-    """An untrained model; all have one layer on either side, and about the same size."""
+    """An untrained model; all have one layer on either side, and similar sizes."""
     shape: dict[Writer, dict[str, object]] = {
         "none": {"body": "gru", "has_attention": False},
         "additive": {"body": "gru", "score": "additive"},
@@ -118,7 +119,7 @@ def draw_rows(n_rows: int, n_tokens: int, task: WritingTask, generator: Generato
 
 
 class WritingCourse:
-    """One model on its way: `n_done` steps, the mean loss before each reading."""
+    """One model in training: `n_done` steps, the mean loss before each evaluation."""
 
     def __init__(self, writer: Writer, question: WritingQuestion) -> None:
         self.writer, self.question = writer, question
@@ -129,7 +130,7 @@ class WritingCourse:
         self._generator = Generator().manual_seed(question.seed)
 
     def train(self, n_steps: int) -> Iterator[None]:
-        """Train on with Adam, its rate falling along the whole course; gives way every few steps."""
+        """Continue training with Adam, its rate falling along the whole course; yields every few steps."""
         total = 0.0
         for step in range(1, n_steps + 1):
             total += self._step()
@@ -139,7 +140,7 @@ class WritingCourse:
                 yield
 
     def read(self) -> Iterator[WritingCurve | None]:
-        """Read new rows of every length, always the same ones; the curve comes with the last."""
+        """Evaluate new rows of every length, always the same ones; the curve comes with the last."""
         found: list[RightTexts] = []
         lengths = read_lengths(self.question.n_trained)
         for n_tokens in lengths:
@@ -169,7 +170,7 @@ class WritingCourse:
 
 
 def mean_target_loss(module: OwnModule, sources: Tensor, targets: Tensor) -> Tensor:
-    """Mean cross-entropy of the tokens of the targets, each told after the right ones before it, in nats."""
+    """Mean cross-entropy of the targets' tokens, each predicted after the right ones before it, in nats."""
     given = torch.cat((targets.new_full((len(targets), 1), BEGIN), targets[:, :-1]), dim=1)
     logits = module.logits(module.decode(given, memory=module.encode(sources)))
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
