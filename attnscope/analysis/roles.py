@@ -28,6 +28,7 @@ stands out.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from attnscope.analysis.corpus_texts import Text, show_texts
 from attnscope.counting import plural
@@ -41,9 +42,79 @@ OFFSET, STANDS_OUT = 0.50, 0.20
 POSITIONAL, INDUCTION, DUPLICATE, SINK, RARE, BROAD = 0.90, 0.40, 0.40, 0.50, 0.50, 0.90
 ALIGNS, ALIGNS_WELL = 0.50, 0.75
 _FEWEST_TEXTS = 10
-_LAST: tuple[RoleName, ...] = ("first", "separator", "broad")
 _WITHOUT_WORDS: tuple[RoleName, ...] = ("positional", "identity", "broad")
 """Roles of heads whose weights hardly depend on which words there are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfMeasure:
+    """A role that heads have from a `threshold` of one measure on.
+
+    `leaning` says what a head without a role does most, `ordinary` how much of it says nothing. What
+    `comes_by_chance` needs enough texts and counts with its lower end; what `says_little` ranks last.
+    """
+
+    name: RoleName
+    measure: str
+    threshold: float
+    sentence: str
+    leaning: str = ""
+    ordinary: float = 0.0
+    comes_by_chance: bool = False
+    says_little: bool = False
+
+
+_STRIPE = (
+    "attends to what followed the same token before: {value} of its weight on random tokens written twice"
+)
+_OF_MEASURES = (
+    _OfMeasure(name="induction", measure="stripe", threshold=INDUCTION, sentence=_STRIPE, leaning=_STRIPE),
+    _OfMeasure(
+        name="duplicate",
+        measure="duplicate_mul",
+        threshold=DUPLICATE,
+        sentence="attends to earlier tokens equal to its own: {value} of its weight {over} that repeat one",
+        leaning="attends to earlier equal tokens: {value} of its weight",
+    ),
+    _OfMeasure(
+        name="first",
+        measure="first",
+        threshold=SINK,
+        sentence="rests on the first {column}: {value} of its weight {over}",
+        leaning="rests on the first {column}: {value} of its weight",
+        says_little=True,
+    ),
+    _OfMeasure(
+        name="separator",
+        measure="separator",
+        threshold=SINK,
+        sentence="rests on separators: {value} of its weight {over}",
+        leaning="rests on separators: {value} of its weight",
+        says_little=True,
+    ),
+    _OfMeasure(
+        name="rare",
+        measure="rare",
+        threshold=RARE,
+        sentence="of the words, attends most to one of the two rarest: in {value} of the texts {over}",
+        comes_by_chance=True,
+    ),
+    _OfMeasure(
+        name="broad",
+        measure="entropy",
+        threshold=BROAD,
+        sentence="spreads its weight almost evenly: entropy {value} of the largest possible {over}",
+        leaning="spreads its weight: entropy {value} of the largest possible",
+        ordinary=0.5,
+        says_little=True,
+    ),
+)
+_LAST = {kind.name for kind in _OF_MEASURES if kind.says_little}
+_LEANINGS = {
+    "offset": ("attends to {place}: {value} of its weight", 0.0),
+    **{kind.measure: (kind.leaning, kind.ordinary) for kind in _OF_MEASURES if kind.leaning},
+}
+"""How to say what a head without a role does most, and how much of it says nothing."""
 
 
 def find_roles(
@@ -107,56 +178,10 @@ def head_card(
 
 
 def _measured(head: HeadRef, table: HeadTable, column: str) -> list[Role | None]:
-    n = f"over {plural(table.n_texts, 'text')}"
-    find = table.estimate
-    return [
-        _positional(head, table, n),
-        _role(
-            "induction",
-            "stripe",
-            find(head, "stripe"),
-            INDUCTION,
-            "attends to what followed the same token before: {} of its weight on random tokens written twice",
-        ),
-        _role(
-            "duplicate",
-            "duplicate_mul",
-            find(head, "duplicate_mul"),
-            DUPLICATE,
-            f"attends to earlier tokens equal to its own: {{}} of its weight {n} that repeat one",
-        ),
-        _role(
-            "first",
-            "first",
-            find(head, "first"),
-            SINK,
-            f"rests on the first {column}: {{}} of its weight {n}",
-        ),
-        _role(
-            "separator",
-            "separator",
-            find(head, "separator"),
-            SINK,
-            f"rests on separators: {{}} of its weight {n}",
-        ),
-        _role(
-            "rare",
-            "rare",
-            find(head, "rare"),
-            RARE,
-            f"of the words, attends most to one of the two rarest: in {{}} of the texts {n}",
-        ),
-        _role(
-            "broad",
-            "entropy",
-            find(head, "entropy"),
-            BROAD,
-            f"spreads its weight almost evenly: entropy {{}} of the largest possible {n}",
-        ),
-    ]
+    return [_positional(head, table), *(_of_measure(kind, head, table, column) for kind in _OF_MEASURES)]
 
 
-def _positional(head: HeadRef, table: HeadTable, n: str) -> Role | None:
+def _positional(head: HeadRef, table: HeadTable) -> Role | None:
     """Whether one offset takes nearly every row, or half of the weight."""
     offset = table.heaviest_offset(head)
     if offset is None:
@@ -169,31 +194,27 @@ def _positional(head: HeadRef, table: HeadTable, n: str) -> Role | None:
     shown = table.estimate(head, measure)
     return Role(
         name="identity" if offset == 0 else "positional",
-        sentence=f"attends to {place_of(offset)}: {shown.value:.2f} of its weight {n}{shown.interval}",
+        sentence=f"attends to {place_of(offset)}: {shown.value:.2f} of its weight"
+        f" over {plural(table.n_texts, 'text')}{shown.interval}",
         strength=max(rows.value / POSITIONAL if is_frequent else 0.0, weight.value / OFFSET),
         estimate=rows if is_frequent else weight,
         measure=measure,
     )
 
 
-def _role(
-    name: RoleName,
-    measure: str,
-    estimate: Estimate,
-    threshold: float,
-    sentence: str,
-    shown: Estimate | None = None,
-) -> Role | None:
-    least = estimate.least if name == "rare" else estimate.value
-    if not least >= threshold or (name == "rare" and estimate.n < _FEWEST_TEXTS):
+def _of_measure(kind: _OfMeasure, head: HeadRef, table: HeadTable, column: str) -> Role | None:
+    estimate = table.estimate(head, kind.measure)
+    least = estimate.least if kind.comes_by_chance else estimate.value
+    if not least >= kind.threshold or (kind.comes_by_chance and estimate.n < _FEWEST_TEXTS):
         return None
-    said = shown or estimate
+    over = f"over {plural(table.n_texts, 'text')}"
     return Role(
-        name=name,
-        sentence=f"{sentence.format(f'{said.value:.2f}')}{said.interval}",
-        strength=estimate.value / threshold,
+        name=kind.name,
+        sentence=kind.sentence.format(value=f"{estimate.value:.2f}", column=column, over=over)
+        + estimate.interval,
+        strength=estimate.value / kind.threshold,
         estimate=estimate,
-        measure=measure,
+        measure=kind.measure,
     )
 
 
@@ -280,25 +301,13 @@ def _statement(
     )
 
 
-_WAYS = {
-    "offset": "attends to {place}: {value} of its weight",
-    "first": "rests on the first {column}: {value} of its weight",
-    "separator": "rests on separators: {value} of its weight",
-    "duplicate_mul": "attends to earlier equal tokens: {value} of its weight",
-    "stripe": "attends to what followed the same token before: {value} of its weight on random tokens written"
-    " twice",
-    "entropy": "spreads its weight: entropy {value} of the largest possible",
-}
-"""How to say what a head without a role does most."""
-
-
 def _undecided(head: HeadRef, table: HeadTable, column: str) -> str:
     measure = _strongest(head, table)
     estimate = table.estimate(head, measure)
     if estimate.value != estimate.value:
         return "no measure is defined on these texts"
     place = place_of(table.heaviest_offset(head) or 0)
-    said = _WAYS[measure].format(value=f"{estimate.value:.2f}", place=place, column=column)
+    said = _LEANINGS[measure][0].format(value=f"{estimate.value:.2f}", place=place, column=column)
     why = "has no single role" if _stands_out(head, table, measure) else "nothing stands out"
     why = "too few texts for a role" if table.n_texts < _FEWEST_TEXTS else why
     return f"{why}; most of all it {said}{estimate.interval}"
@@ -306,7 +315,7 @@ def _undecided(head: HeadRef, table: HeadTable, column: str) -> str:
 
 def _strongest(head: HeadRef, table: HeadTable) -> str:
     """The most telling measure: the largest weight, or entropy if it lies far above a half."""
-    return max(_WAYS, key=lambda name: _size(head, table, name))
+    return max(_LEANINGS, key=lambda name: _size(head, table, name))
 
 
 def _stands_out(head: HeadRef, table: HeadTable, measure: str) -> bool:
@@ -315,9 +324,7 @@ def _stands_out(head: HeadRef, table: HeadTable, measure: str) -> bool:
 
 def _size(head: HeadRef, table: HeadTable, name: str) -> float:
     value = table.estimate(head, name).value
-    if value != value:
-        return -1.0
-    return value - 0.5 if name == "entropy" else value
+    return -1.0 if value != value else value - _LEANINGS[name][1]
 
 
 def place_of(offset: int) -> str:

@@ -39,7 +39,7 @@ from attnscope.records import freeze
 from attnscope.records.requests import CountedNews, Reply, Request
 from attnscope.records.sites import HeadRef, Site, Stack
 from attnscope.records.tokens import Token
-from attnscope.schemes.measures import MEASURES
+from attnscope.schemes.measures import MEASURES, Measure
 
 IntervalKind = Literal["none", "t", "bootstrap"]
 LEVEL = 0.95
@@ -297,7 +297,7 @@ class HeadTable:
             low=float(self.low[row, column]),
             high=float(self.high[row, column]),
             n=int(self.counts[row, column]),
-            of="random row" if name == "stripe" else "text",
+            of=MEASURES[name].of if name in MEASURES else Measure.of,
         )
 
     def heaviest_offset(self, head: HeadRef) -> int | None:
@@ -323,8 +323,9 @@ class HeadTable:
             SPECIALS_SAID[self.specials],
             f"means over texts, {intervals_said(self.n_texts, level=self.level)}",
         ]
-        if "stripe" in self.names and (n_rows := int(self.counts[:, self._column("stripe")].max(initial=0))):
-            parts.append(f"induction scores: {interval_said(n_rows, 'random row', level=self.level)}")
+        for one in (MEASURES[name] for name in self.names if name in MEASURES):
+            if one.of != Measure.of and (n := int(self.counts[:, self._column(one.name)].max(initial=0))):
+                parts.append(f"{one.title} scores: {interval_said(n, one.of, level=self.level)}")
         if self.n_cut:
             parts.append(f"{self.n_cut} cut to what the model takes")
         if self.n_skipped:

@@ -148,6 +148,8 @@ class Measure(Scheme):
     """Whether it is about keys on which heads rest that have nothing to do: the first one, special tokens."""
     says: ClassVar[str] = ""
     """What a head does that has much of it; `{noun}` is what a key is."""
+    of: ClassVar[str] = "text"
+    """What its mean is over."""
     like: ClassVar[str] = ""
     """Of a measure that does not come from the rows of a text: whose telling texts stand for its own."""
     sums: "tuple[Reading, ...]" = ()

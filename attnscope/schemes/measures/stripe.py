@@ -9,7 +9,7 @@ class Stripe(Measure):
     order = 50
     terminal = 9
     is_self_only = True
-    like = "induction_mul"
+    of, like = "random row", "induction_mul"
     definition = (
         "On 8 rows of random tokens written twice: the weight on the token after the same one before, the"
         " stripe of a map. Near 1: an induction head. (Olsson et al. 2022)"
