@@ -67,6 +67,7 @@ from attnscope.errors import UserError, of_wrong_kind
 from attnscope.models.model import Model
 from attnscope.nn import START_LOG_ALPHA, exact, open_probability, sample_gates, settled_gates
 from attnscope.records.importance import (
+    DEFAULT_RANKINGS,
     LEARNING_STEPS,
     RANKINGS,
     CurvePoint,
@@ -423,9 +424,6 @@ def _traces(model: Model, samples: Iterable[Sample]) -> Iterator[Trace]:
             yield model.trace(*sample)
         else:
             yield model.trace(sample.source, sample.target)
-
-
-DEFAULT_RANKINGS: tuple[Ranking, ...] = ("gradient", "random")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,14 @@ from attnscope.cli.terminal import save_finished, say, say_json
 from attnscope.counting import plural
 from attnscope.errors import UserError
 from attnscope.files import replace_file
-from attnscope.records.importance import METRICS, RANKINGS, PruningCurve, Ranking, rankings_reading
+from attnscope.records.importance import (
+    DEFAULT_RANKINGS,
+    METRICS,
+    RANKINGS,
+    PruningCurve,
+    Ranking,
+    rankings_reading,
+)
 from attnscope.records.measures import interval_said, with_interval
 
 
@@ -27,7 +34,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add_sample_arguments(parser)
     parser.add_argument("--metric", default="loss", choices=METRICS, help="default: loss")
     parser.add_argument(
-        "--rankings", default="gradient,random", help=f"some of {', '.join(RANKINGS)} (default: %(default)s)"
+        "--rankings",
+        default=",".join(DEFAULT_RANKINGS),
+        help=f"some of {', '.join(RANKINGS)} (default: %(default)s)",
     )
     parser.add_argument(
         "--step", type=real(), default=0.1, help="share of heads removed at a time (default 0.1)"

@@ -94,6 +94,7 @@ _RANKINGS = (
 )
 RANKINGS = {one.name: one for one in _RANKINGS}
 Ranking = Annotated[str, AllowedNames(RANKINGS)]
+DEFAULT_RANKINGS: tuple[Ranking, ...] = ("gradient", "random")
 
 
 def rankings_reading(option: str) -> str:

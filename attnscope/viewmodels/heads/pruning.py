@@ -9,6 +9,7 @@ from psygnal import Signal, SignalGroup
 
 from attnscope.counting import bytes_text, format_number, plural, time_left, with_sign
 from attnscope.records.importance import (
+    DEFAULT_RANKINGS,
     METRICS,
     RANKINGS,
     CurveMeasured,
@@ -123,7 +124,7 @@ class CurvesState:
         self.source: TextSource = "own"
         self.path = ""
         self.metric: MetricName = "loss"
-        self.rankings: tuple[Ranking, ...] = ("gradient", "random")
+        self.rankings: tuple[Ranking, ...] = DEFAULT_RANKINGS
         self.max_texts, self.n_random = 100, 3
         self.is_rescored = True
         self.is_first = False
