@@ -5,7 +5,7 @@
     model = at.load("grammar")
     trace = model.trace("the white cat sleeps")
     trace.weights("cross:L1H0")                  # float32 [n_queries, n_keys]
-    at.figure(trace).save("heads.svg")           # all heads; in a notebook, a page to hover over
+    at.figure(trace).save("heads.svg")           # all heads; in a notebook, an interactive page
 
     gates = model.gates()
     gates["cross:L1H0"] = 0.0                    # without one head
@@ -18,26 +18,26 @@
 Models and traces:
     load              a model: a demo's name, a folder, or one of the Hugging Face format
     demo_models       the names of the models that come with the program
-    Model             what is asked of one model: traces, predictions, texts, pruning
+    Model             one model: its traces, predictions, generated texts, pruning
     Trace             every attention head of one model on one text
-    record            a block in which the attention of a module is recorded
-    Recording         what was recorded there, and its trace
-    from_arrays       a trace of weights from anywhere
-    load_trace        a trace from a file
-    save_trace        a trace to a file
+    record            records the attention of any module in a block
+    Recording         the recorded attention, and its trace
+    from_arrays       a trace of given attention weights
+    load_trace        read a trace from a file
+    save_trace        write a trace to a file
     picture           a picture as a vision model sees it
 
 Numbers:
     measure           the measures of every head on one text
-    measure_texts     what every head does over many texts, with intervals
-    Findings          what measure_texts gives
-    importance        how much every head matters
+    measure_texts     the measures of every head over many texts, with intervals
+    Findings          the result of measure_texts
+    importance        the importance of every head
     pruning_curve     a metric as heads are removed, least important first
     ask               the answer to one question about a model and a text
 
 Figures:
     figure            the grid of all heads, one head, lines of several, panels, a difference
-    Figure            what it gives: to save, to look at, for axes of matplotlib
+    Figure            its result: to save, to show, to draw on axes of matplotlib
     panels            several figures on one page
     inside_figure     one head step by step, from query and keys to its output
     graph_figure      attention as a graph from one output down to the inputs
@@ -47,26 +47,26 @@ Figures:
     lab               the picture of a small experiment with attention
     load_figure       the figure of a figure file
     handout           the kept views of a session as a PDF
-    Caption           what stands below a figure
-    FigureOrigin      what a figure file reads again
+    Caption           the caption below a figure
+    FigureOrigin      the model and text that a figure file reads again
 
-Heads and what is done to them:
+Heads and interventions:
     HeadRef           one head: stack, layer, head
     Site              one attention module: stack, layer, number of heads
     Gates             multipliers of head outputs: 0 removes a head
-    GateTable         the same as a table to write in, from model.gates()
-    MakeMean          a head that gives the mean of its outputs
-    MakeUniform       a head that gives equal weights
-    RemoveEdge        one query that no longer sees one key
-    CopyPattern       a head that takes its weights from another text
-    UseMask           a stack that reads under another mask
+    GateTable         the same as a writable table, from model.gates()
+    MakeMean          replaces a head's outputs by their mean
+    MakeUniform       makes a head's weights equal
+    RemoveEdge        hides one key from one query
+    CopyPattern       gives a head its weights on another text
+    UseMask           runs a stack under another mask
     WriteSettings     how the next token is chosen
 
 Training:
-    train             a recipe, trained into a run folder
+    train             train a recipe into a run folder
 
 Errors:
-    UserError         something to be mended: what happened, what was expected, what to do
+    UserError         an error you can correct: what happened, what was expected, what to do
     LoadError         a file or folder that cannot be opened
     SaveError         a file that could not be written
 

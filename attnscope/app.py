@@ -212,10 +212,10 @@ class PlotsAhead(QObject):
 class Program(QObject):
     """The running program: one window, one worker, and everything between them.
 
-    `milestones` holds the wall-clock seconds of `painted`, `ready`, `loaded` and `traced`, each at
-    its first time. With `is_measuring` the heads of a model are measured as soon as the person wants nothing
-    else, and what the first page with a plot needs is imported. `ended` is emitted once, when the worker has
-    stopped and the settings are saved.
+    `milestones` holds the wall-clock seconds of `painted`, `ready`, `loaded` and `traced`, each at its first
+    time. With `is_measuring` the heads of a model are measured as soon as the user wants nothing else, and
+    what the first page with a plot needs is imported. `ended` is emitted once, when the worker has stopped
+    and the settings are saved.
     """
 
     fault_told = Signal(str)

@@ -362,7 +362,6 @@ def quick_records() -> Iterator[None]:
 
 
 def _values_of(names: Sequence[str]) -> Callable[[object], tuple[object, ...]]:
-    """-"""
     if len(names) > 1:
         return attrgetter(*names)
     return lambda one: tuple(getattr(one, name) for name in names)

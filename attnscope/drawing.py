@@ -61,10 +61,10 @@ def positions_figure(
     """Positional encodings side by side: their matrices, and how alike each pair of positions is.
 
     `view` may be another one of encodings, such as waves, of which `only` names the dimensions ("0, 4-7").
-    `encodings` are position schemes that have a matrix, and model for the model's own. Without a
-    model, leave `model` out and give `n_positions` and `d_model`, which are otherwise the model's.
-    `has_caption` names the model below. The page is as in `attnscope.figure`.
-    Raises UserError for an unknown encoding, an impossible size, or a model without positions.
+    `encodings` are position schemes that have a matrix, and model for the model's own. Without a model, leave
+    `model` out and give `n_positions` and `d_model`, which are otherwise the model's. `has_caption` names the
+    model below. The page options are those of `attnscope.figure`. Raises UserError for an unknown encoding,
+    an impossible size, or a model without positions.
     """
     views = [name for name, kind in VIEWS.items() if kind.reads_positions]
     if view not in views:
@@ -113,8 +113,8 @@ def curves_figure(
     `charts` are some of loss, rate, norm, speed, accuracy, heads, spans, pairs and sizes (empty: all that
     have data). With `over_seeds`, runs that differ only in the seed are drawn as their mean held-out loss,
     with paler curves one standard deviation above and below. `has_caption` names the run and its last step.
-    The page is as in `attnscope.figure`.
-    Raises UserError for a folder without a run that has completed a step.
+    The page options are those of `attnscope.figure`. Raises UserError for a folder without a run that has
+    completed a step.
     """
     if isinstance(smoothing, bool) or not 0.0 <= smoothing < 1.0:
         raise UserError(f"The smoothing is {smoothing}.", expected="a number from 0 to below 1")
@@ -183,7 +183,7 @@ def scaling_figure(
 ) -> Figure:
     """Loss against parameters, data and compute over the finished runs in a folder, with the power law.
 
-    The page is as in `attnscope.figure`. Raises UserError for fewer than three finished runs.
+    The page options are those of `attnscope.figure`. Raises UserError for fewer than three finished runs.
     """
     runs, _ = read_runs([str(folder)])
     n_finished = sum(run.is_converged for run in runs)
@@ -215,8 +215,8 @@ def graph_figure(
 ) -> Figure:
     """Attention as a graph from one output token, the last by default, down to the inputs.
 
-    Lines that carry less than `threshold` (0…1) of the output are left out. `stack` is encoder or decoder,
-    by default the one that predicts. The page is as in `attnscope.figure`. Raises UserError for an
+    Lines that carry less than `threshold` (0…1) of the output are left out. `stack` is encoder or decoder, by
+    default the one that predicts. The page options are those of `attnscope.figure`. Raises UserError for an
     impossible token, stack or threshold, and for a model whose layers cannot be followed.
     """
     graph = attention_graph(trace, token, stack, threshold)
@@ -406,7 +406,7 @@ class Asked:
     def figure(
         self, *, title: str | None = None, has_caption: bool = True, **paper: Unpack[PaperOptions]
     ) -> Figure:
-        """The answer as a figure; the page is as in `attnscope.figure`."""
+        """The answer as a figure; the page options are those of `attnscope.figure`."""
         spec = AnswerFigure(
             charts=self.charts,
             cells=self.maps,

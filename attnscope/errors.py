@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 class Stopped(BaseException):
-    """A pass was cancelled because nobody waits for it; see `nn.long_work`.
+    """A pass was cancelled because it is no longer wanted; see `nn.long_work`.
 
     Not an Exception: what catches every error of a library, to try another way, must not catch this.
     """

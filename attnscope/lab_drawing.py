@@ -65,8 +65,8 @@ def lab(
     """The picture of a lab, such as `lab("Scaling by √d", d_k=64)`; its `name` may be in small letters.
 
     What may be set, `attnscope lab NAME` lists; the rest is as the lab opens. Labs that train do so here.
-    `has_caption` states formula, numbers and finding below. The page is as in `attnscope.figure`, without one
-    the lab's own. Raises UserError for an unknown lab or setting, and for a value that cannot be.
+    `has_caption` states formula, numbers and finding below. The page options are those of `attnscope.figure`,
+    without one the lab's own. Raises UserError for an unknown lab or setting, and for a value that cannot be.
     """
     found = drawn_lab(name)
     made = work_out(found, with_values(found.example, settings))

@@ -1,7 +1,7 @@
 """State remembered between two starts: theme, layout, last places.
 
-A typed frozen record, stored as JSON in the person's settings folder. A file that cannot be read is
-moved aside under a name with the date, the defaults apply, and the person is told.
+A typed frozen record, stored as JSON in the user's settings folder. A file that cannot be read is moved aside
+under a name with the date, the defaults apply, and the user is told.
 """
 
 import dataclasses

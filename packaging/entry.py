@@ -18,7 +18,7 @@ _HELPERS = (
 
 
 def prepare() -> None:
-    """Find modules as Python itself does, and give other programs the environment that a person has."""
+    """Find modules as Python itself does, and give other programs the environment that a user has."""
     sys.path_hooks[:] = [hook for hook in sys.path_hooks if "Frozen" not in getattr(hook, "__qualname__", "")]
     sys.path_importer_cache.clear()
     os.environ.pop("QT_PLUGIN_PATH", None)  # of another Qt, whose plugins do not fit this one
@@ -31,7 +31,7 @@ def prepare() -> None:
 
 
 def outer_environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """The person's search path of libraries, which the bootloader has kept, if there was one.
+    """The user's search path of libraries, which the bootloader has kept, if there was one.
 
     This process keeps the bundle's: the loader reads it once, at the start.
     """

@@ -360,7 +360,6 @@ def best_head(model: Model, spec: Spec) -> tuple[str, tuple[float, float, float]
 
 
 def card_of(name: str, trainer: Trainer, folder: Path, minutes: float, loss: float) -> str:
-    """-"""
     spec, model = trainer.spec, load(folder, "cpu")
     (n_right, n), (head, weight) = share_right(trainer, folder), best_head(model, spec)
     low, high = wilson(n_right, n)

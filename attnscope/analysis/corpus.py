@@ -542,9 +542,9 @@ def measure_parts(
 ) -> Iterator[CorpusProgress | Findings]:
     """Yield progress after each batch, and finally the findings.
 
-    A part that fails takes none of the finished ones along. What the person can mend becomes one of the
-    notes; of any other fault the findings come first, with a note, and then it rises. Raises UserError when
-    not even the measures can be had.
+    A part that fails takes none of the finished ones along. What the user can mend becomes one of the notes;
+    of any other fault the findings come first, with a note, and then it rises. Raises UserError when not even
+    the measures can be had.
     """
     corpus = measure_corpus(model, texts, name=name, specials=specials, seed=seed)
     parts: list[tuple[str, str, Iterator[_Step]]] = [("Measuring heads", "The induction scores", corpus)]
@@ -585,8 +585,8 @@ def measure_texts(
     """Measure every head over many texts: as numbers with intervals and as words.
 
     `texts` are strings, or pairs of source and target for a translation model, whose encoder alone is
-    measured without targets; blank ones are passed over. Measures are means over the texts: weights and
-    shares from 0 to 1, distances in tokens, entropies in nats where their name says so (`found.table.names`).
+    measured without targets; blank ones are skipped. Measures are means over the texts: weights and shares
+    from 0 to 1, distances in tokens, entropies in nats where their name says so (`found.table.names`).
     `specials` keeps special tokens, drops their rows and columns ("dropped"), or makes the rest of each row
     sum to 1 as well ("renormalised").
 

@@ -164,7 +164,7 @@ def _own_task(model: Model) -> Task | None:
 def encode_corpus(model: Model, texts: Iterable[Text | Inputs]) -> Iterator[NumberedInputs]:
     """Encode each text, unless it comes as tokens; a translation model without targets reads sources.
 
-    Texts without a token are passed over: their numbers are missing.
+    Texts without a token are skipped: their numbers are missing.
     """
     for number, text in enumerate(texts):
         stop_if_unwanted()

@@ -436,6 +436,5 @@ class WatchedCalls(TensorGates):
         return True
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
-        """-"""
         # Where the model's weights are frozen, the graph begins here.
         self.seen[site] = WatchedCall(call, lse, out if out.requires_grad else out.requires_grad_())

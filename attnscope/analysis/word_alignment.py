@@ -10,7 +10,7 @@ A target word is aligned with the source word that gets most of its weight, word
 | between | weights from target words to source words           | [batch, n_heads, target, source]  |
 | gold    | sure and possible links                             | [2, batch, target, source]        |
 
-Whose gold links a text has: of two files that a person opened, or of the task that the model learned.
+Whose gold links a text has: of two files that a user opened, or of the task that the model learned.
 
 Texts are compared word by word as `find_spans` finds them, so that it does not matter whether `l' animal`
 is written together or apart; capitals do not matter either.

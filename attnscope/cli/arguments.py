@@ -1,6 +1,6 @@
 """Types of options: numbers in a range, files to write, and a record of the options given.
 
-Files that a command is asked to write are looked at before it begins to work. Options that a person gave are
+Files that a command is asked to write are looked at before it begins to work. Options that a user gave are
 told from those left out with their default.
 """
 

@@ -1,8 +1,8 @@
 """The command line: dispatch and exit codes.
 
-Exit code 0: done. 2: something the person can mend, told in one line. 1: a fault of the program, with
-the name of its crash log. 130: stopped with Ctrl+C; a training that saved and stopped for another signal ends
-with 129 (its terminal was closed) or 143 (SIGTERM).
+Exit code 0: done. 2: something the user can mend, told in one line. 1: a fault of the program, with the name
+of its crash log. 130: stopped with Ctrl+C; a training that saved and stopped for another signal ends with 129
+(its terminal was closed) or 143 (SIGTERM).
 """
 
 import argparse

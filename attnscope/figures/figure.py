@@ -123,7 +123,6 @@ class Figure:
     axes: tuple[Axes, ...] = field(default=(), repr=False, compare=False)
 
     def __repr__(self) -> str:
-        """-"""
         return f"Figure: {self.spec.view}, {self.spec.width_mm:g} × {self.spec.height_mm:g} mm"
 
     def save(self, path: str | Path) -> Path:
@@ -230,9 +229,9 @@ def figure(trace: DrawnTrace, view: str = "grid", **options: Unpack[FigureOption
     and models together.
 
     `difference` shows one head of this trace (A), of `other` (B), and B − A with the tokens aligned; `names`
-    label them, without any what tells them apart. `other_head` is B's head where it differs, `align` how
-    tokens are aligned (`pairs`, `pieces`, `position`), `delta_end` the |Δ| at the ends of the colour scale,
-    0 for the largest.
+    label them, by default whatever distinguishes them. `other_head` is B's head where it differs, `align` how
+    tokens are aligned (`pairs`, `pieces`, `position`), `delta_end` the |Δ| at the ends of the colour scale, 0
+    for the largest.
 
     Without `stack` the grid shows the first one; without a head, `head` and `lines` show the first.
     `blend` makes one map of heads (`mean`, `max`, `sum`), `over` the given ones (`selection`), those of the
@@ -369,8 +368,8 @@ def panels(
     They may show several stacks, texts and models. `titles` are printed beside the letters; without them, the
     model and the texts are, where the figures' captions (or origins) show that they differ. `columns` is the
     number of panels side by side (0: as many as suit the page). Colours and labels are those of the first
-    figure; the page is as in `attnscope.figure`.
-    Raises UserError, naming the panel, for a figure that cannot be a panel, and for more than 12 panels.
+    figure; the page options are those of `attnscope.figure`. Raises UserError, naming the panel, for a figure
+    that cannot be a panel, and for more than 12 panels.
     """
     for panel in figures if isinstance(figures, Iterable) else (figures,):
         if not isinstance(panel, Figure):

@@ -5,7 +5,7 @@ them. Nothing is a snapshot before every file has the size and the digest that t
 
 Talking to the Hub: what a download of a model would be, and the bytes of one file.
 
-Redirects lead a file to whatever server stores it, never from https to http, and without the person's token:
+Redirects lead a file to whatever server stores it, never from https to http, and without the user's token:
 what comes is taken only when it has the digest that the Hub itself named. The Hub's own answers come from the
 Hub. Plain `urllib`, because the Hub's library can neither pause nor verify, and opens the network for the
 whole process.

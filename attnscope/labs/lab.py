@@ -37,8 +37,7 @@ class HasWords(Protocol):
     """The part of every lab's result that holds its words."""
 
     @property
-    def words(self) -> LabWords:
-        """-"""
+    def words(self) -> LabWords: ...
 
 
 C = TypeVar("C")

@@ -202,7 +202,6 @@ class Model:
         self._last_written: list[int] = []
 
     def __repr__(self) -> str:
-        """-"""
         info = self.info
         n_heads = sum(site.n_heads for site in self.sites)
         words = f"{info.form}, {n_heads:,} heads, {info.n_parameters:,} parameters, on {info.device}"

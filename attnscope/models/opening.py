@@ -1,6 +1,6 @@
 """Opening a model, by any name a user may give it.
 
-Finding what a person means by a model: the name of a demo or a kept run, a model folder, a run folder.
+Finding what a user means by a model: the name of a demo or a kept run, a model folder, a run folder.
 
 Opening files of recorded attention, and of traces, as something to look at.
 

@@ -4,7 +4,7 @@ Every change is expressed in the same facts that a record holds (queries, keys, 
 of an edited pass is exact like any other. Edits act on the last text of a batch only: in a pair the
 first copy stays as it was. Must not import attention.
 
-A mask that a person has drawn, in the place of the one that a call came with.
+A mask that a user has drawn, in the place of the one that a call came with.
 
     symbol   meaning                                             shape
     cells    True where the query (row) sees the key (column)    [n_queries, n_keys]

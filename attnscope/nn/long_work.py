@@ -1,6 +1,6 @@
 """Cancelling long work, and reporting its progress.
 
-A thread says with `stoppable` how to learn that nobody waits for its work any more, and with
+A thread says with `stoppable` how to learn that it is no longer wanteds work any more, and with
 `progress_heard` who listens, to words or to a record that the listener knows. Whatever it then calls asks by
 `stop_if_unwanted` at places where nothing is half done (between two layers, two blocks of rows, two heads),
 and tells by `tell`. In other threads the question is not asked and nobody listens. Imports no torch, so that

@@ -268,7 +268,6 @@ class OfSecond:
         self._probe = probe
 
     def gate(self, site: SiteKey) -> Tensor | None:
-        """-"""
         return self._probe.gate(_renamed(site))
 
     def edits(self, site: SiteKey) -> Edits | None:

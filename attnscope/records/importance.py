@@ -433,8 +433,8 @@ class SpeedChange:
 class PruningReport:
     """Result of pruning a model: its heads, the check, size and speed before and after.
 
-    `opens_in` says in words what can open the saved folder; `notes` are further facts a person must
-    know. `speed` is None when it was not measured.
+    `opens_in` says in words what can open the saved folder; `notes` are further facts a user must know.
+    `speed` is None when it was not measured.
     """
 
     shape: PruneShape

@@ -116,8 +116,8 @@ class ModelInfo:
 class Recorded:
     """Source of recorded attention.
 
-    `name` is what a person calls it, `site_names` says which module each site was, `notes` are sentences
-    that belong to its numbers: rows that do not sum to 1, dropout, cells that were no numbers.
+    `name` is what a user calls it, `site_names` says which module each site was, `notes` are sentences that
+    belong to its numbers: rows that do not sum to 1, dropout, cells that were no numbers.
     """
 
     name: str

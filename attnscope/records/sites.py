@@ -173,7 +173,6 @@ class GateTable(MutableMapping[tuple[Stack, int, int], float]):
     _set: dict[HeadRef, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """-"""
         n_heads = sum(site.n_heads for site in self.sites)
         turned = [f"{head.stack}:{head.label}={value:g}" for head, value in self._set.items() if value != 1]
         return f"Gates of {plural(n_heads, 'head')}: {', '.join(turned) or 'all on'}"

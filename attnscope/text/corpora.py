@@ -62,8 +62,8 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
     """The pairs of a UTF-8 file with `source<tab>target` in each line, or `source ||| target`; columns after
     a second tab are omitted.
 
-    Blank lines are passed over. Raises LoadError as `read_lines` does, for a line that has no two texts, and
-    as `columns_of` does.
+    Blank lines are skipped. Raises LoadError as `read_lines` does, for a line that has no two texts, and as
+    `columns_of` does.
     """
     return [(columns[0], columns[1]) for columns in read_pair_columns(path)]
 

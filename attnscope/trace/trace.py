@@ -313,7 +313,7 @@ class Trace:
 def save_trace(path: str | Path, trace: Trace, *, has_logits: bool = True) -> None:
     """Write one trace, with its logits if it `has_logits`; as `Trace.save`.
 
-    On any fault raises SaveError and leaves the old file untouched.
+    On any error raises SaveError and leaves the old file untouched.
     """
     if not isinstance(trace, Trace):
         raise of_wrong_kind(trace, "what to save", "a path and a trace", "Or write trace.save(path).")

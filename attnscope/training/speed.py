@@ -7,7 +7,7 @@ timed, and work on single numbers, which is most of a step where models are narr
 a run on a CPU tries (`descent.py`), of which it will keep the quickest. By rows both are timed in as many
 threads at once as there would be.
 
-Beside the steps a person waits for the start, for the data, which are made here on a small scale (files by
+Beside the steps a user waits for the start, for the data, which are made here on a small scale (files by
 their bytes), for the trial of the threads, for evaluations and for what is written.
 """
 

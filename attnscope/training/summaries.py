@@ -3,7 +3,7 @@
 A run folder that another process writes, read as it grows: only what was appended is read.
 
 A line that is not finished yet waits; a file that was cut or replaced is read from its beginning; what an
-attempt still writes after a later one has begun is passed over.
+attempt still writes after a later one has begun is skipped.
 
 Many runs read from their folders and kept small: what each reached, at which cost, and its curves.
 

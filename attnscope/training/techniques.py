@@ -162,7 +162,7 @@ def _open_inspections(folder: Path) -> BinaryIO:
 def read_inspections(folder: Path) -> tuple[Inspection, ...]:
     """Inspections in a run folder, by step; if a run was resumed, the later one counts.
 
-    Lines that are cut short or of another kind are passed over, as is a file that is not there.
+    Lines that are cut short or of another kind are skipped, as is a file that is not there.
     """
     try:
         with _open_inspections(folder) as stream:

@@ -80,7 +80,7 @@ class AskState:
         return self.question.kept_run if self._query.error and not is_open else ""
 
     def watch(self, is_watched: bool) -> None:
-        """Somebody looks at the panel, or nobody does."""
+        """Note whether the panel is visible."""
         if is_watched != self._query.is_watched:
             self._query.is_watched = is_watched
             for signal in self._heard:
@@ -114,7 +114,7 @@ class AskState:
             self._ask()
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply of the worker; those that come too late change nothing."""
+        """Handle a reply of the worker; late ones are ignored."""
         if self._query.take(reply):
             if isinstance(reply, Answered):
                 self._keep_within(reply.answer)

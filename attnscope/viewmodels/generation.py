@@ -209,7 +209,7 @@ class GenerationState:
     # Replies
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply; those of other parts of the window are passed over."""
+        """Handle a reply; those for other parts of the window are ignored."""
         if not self._number or getattr(reply, "number", 0) != self._number:
             return
         match reply:

@@ -109,7 +109,7 @@ class PositionsState:
         return "Own" if name == "model" else self.title(name).partition(" ")[0]
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply; those of other parts of the window are passed over."""
+        """Handle a reply; those for other parts of the window are ignored."""
         match reply:
             case ModelLoaded():
                 self.model_name, self.model_note = reply.info.name, ""

@@ -171,8 +171,8 @@ class LabStates:
 class BackgroundTask:
     """One task. `name` is its purpose, `what` its current step; `fraction` 0…1, None: not known.
 
-    `stop` ends it; None for what cannot be ended, or ends by itself in a moment. `is_waited_for`: the person
-    waits for it, and Esc ends it; other jobs run beside what the person does. `tells_what`: the line in the
+    `stop` ends it; None for what cannot be ended, or ends by itself in a moment. `is_waited_for`: the user
+    waits for it, and Esc ends it; other jobs run beside what the user does. `tells_what`: the line in the
     status bar says `what`, too.
     """
 

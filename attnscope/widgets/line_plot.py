@@ -221,7 +221,7 @@ class _HeldRange:
 
 
 class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
-    """Lines that fit the picture until the person zooms; a double click or `0` fits them again.
+    """Lines that fit the picture until the user zooms; a double click or `0` fits them again.
 
     The numbers along the x axis are whole ones, unless `set_whole_x` says otherwise.
     """

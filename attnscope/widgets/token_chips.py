@@ -223,7 +223,6 @@ class TokenStrip(Telling, Dressed):
                 paint_focus(painter, self.rect(), palette)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """-"""
         place = event.position()
         k = next((k for k, chip in enumerate(self._chips) if chip.rect.contains(place)), None)
         self._hover(k + self._stretch.first_index if k is not None and self._chips[k].token.id >= 0 else -1)
@@ -444,12 +443,10 @@ class OutputStrip(ChipRows):
                 paint_focus(painter, self.rect(), palette)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """-"""
         if (k := self.index_at(event.position())) is not None:
             self.chosen.emit(k)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """-"""
         last = len(self._tokens) - 1
         places = {
             Qt.Key.Key_Right: min(self._at + 1, last),

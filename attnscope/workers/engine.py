@@ -1,7 +1,7 @@
 """The engine: every request becomes replies. No Qt; a test may drive it with a plain `for`.
 
-Errors end here. What the person can mend becomes a Failed with the sentence; anything else, panics of
-native libraries included, is written to the crash log first. Either way the state is as it was.
+Errors end here. What the user can mend becomes a Failed with the sentence; anything else, panics of native
+libraries included, is written to the crash log first. Either way the state is as it was.
 
 What answers share, and which function answers which request. No Qt.
 

@@ -5,7 +5,7 @@ the same kind and model (or view, where it names one). Everything else (load, tr
 its order, and nothing overtakes it. A view is served at most `MAX_PER_S` times a second for each kind
 and model, so that the window never drowns in replies.
 
-One request more may wait for the person to want nothing: it is served when all has been quiet for `IDLE_S`,
+One request more may wait for the user to want nothing: it is served when all has been quiet for `IDLE_S`,
 given up for whatever is posted meanwhile, and served anew after the next such while, until it is finished.
 """
 

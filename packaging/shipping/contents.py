@@ -145,7 +145,7 @@ def beside_sources(entries: Iterable[tuple[str, str, str]]) -> list[tuple[str, s
     """The files of a bundle, as (place, source, kind), with compiled modules where Python looks for them.
 
     torch and transformers read their own sources, which so come along. Beside its source a compiled module
-    would be passed over, and the source compiled at every start: it belongs into `__pycache__`.
+    would be skipped, and the source compiled at every start: it belongs into `__pycache__`.
     """
     entries = list(entries)
     places = {place.replace("\\", "/") for place, _, _ in entries}

@@ -422,7 +422,6 @@ class StackSubject:
 
     @property
     def device(self) -> torch.device:
-        """-"""
         return self._subject.device
 
     def studying(self) -> AbstractContextManager[None]:

@@ -263,7 +263,6 @@ class _Gave(QuietProbe):
         return True
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
-        """-"""
         self.waiting[site] = out.transpose(1, 2).flatten(2).detach().clone()
 
 
@@ -334,7 +333,6 @@ class _SeenCall(QuietProbe):
         return site == self.site
 
     def record(self, site: SiteKey, call: Call, *, lse: Tensor, out: Tensor, is_training: bool) -> None:
-        """-"""
         self.scale = call.score.scale
         self.found = {name: getattr(call, name)[:, :, 0].detach().clone() for name in ("q", "k", "v")}
 

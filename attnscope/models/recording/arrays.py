@@ -9,7 +9,7 @@ everything that reads records works. Nothing is changed: rows that do not sum to
 |---------|-------------------------------------------|-----------------------------|
 | weights | after softmax; NaN where not allowed      | [n_heads, n_queries, n_keys]|
 
-Texts of recorded attention have no tokenizer: pieces that a person gave, or numbers.
+Texts of recorded attention have no tokenizer: pieces that a user gave, or numbers.
 """
 
 import math

@@ -201,9 +201,9 @@ class _Chain:
 def join_calls(calls: Sequence[RecordedCall], n_tokens: int | None = None) -> tuple[RecordedCall, ...]:
     """The calls, joined if they generated a text piece by piece; unchanged if that is uncertain.
 
-    Calls of one query each on the same keys are joined, too, where they are as many as the tokens that a
-    person gave, `n_tokens`. Raises UserError for masks or numbers added to scores that are too many to be
-    kept cell by cell.
+    Calls of one query each on the same keys are joined, too, where they are as many as the tokens that a user
+    gave, `n_tokens`. Raises UserError for masks or numbers added to scores that are too many to be kept cell
+    by cell.
     """
     chains = _chains_of(calls)
     if chains is None:

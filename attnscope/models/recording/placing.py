@@ -9,7 +9,7 @@ Heads that stand where rows or queries do, read off the modules around a call.
 Heads folded into the batch axis: attention on [batch · n_heads, n_queries, n_keys], as diffusers, fairseq and
 einops' `(b h) n d` write it. Three axes may as well be a batch of one head, so that the number of heads is
 read off the module, and off the batch of what the modules around the call were given. Where these disagree,
-or neither says anything, a person has to tell it: nothing is guessed. Heads stand innermost: row b, head h is
+or neither says anything, a user has to tell it: nothing is guessed. Heads stand innermost: row b, head h is
 at b · n_heads + h.
 
 Heads that share keys and values (Ainslie et al. 2023), as modules of the transformers library call them: they

@@ -63,8 +63,7 @@ class TokenizerKind(Scheme, ABC):
         """A tokenizer before training."""
 
     @abstractmethod
-    def trainer(self, vocab_size: int, letters: Counter[str]) -> Any:
-        """-"""
+    def trainer(self, vocab_size: int, letters: Counter[str]) -> Any: ...
 
     def finished(self, library: Library, seen: Seen) -> Library:
         """Finish a tokenizer after its training."""

@@ -81,7 +81,7 @@ class LensState:
         return self.query.waiting("Reading the layers…")
 
     def watch(self, is_watched: bool) -> None:
-        """Somebody looks at the panel, or nobody does."""
+        """Note whether the panel is visible."""
         self.query.is_watched = is_watched
         self._ask()
 
@@ -92,7 +92,7 @@ class LensState:
             self.changed.colour.emit()
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply of the worker; those that come too late change nothing."""
+        """Handle a reply of the worker; late ones are ignored."""
         if self.query.take(reply):
             self.changed.table.emit()
 
@@ -301,7 +301,7 @@ class AcrossState:
     # Intents
 
     def watch(self, is_watched: bool) -> None:
-        """Somebody looks at the panel, or nobody does."""
+        """Note whether the panel is visible."""
         self.query.is_watched = is_watched
         self._ask()
 
@@ -336,7 +336,7 @@ class AcrossState:
             self.changed.rows.emit()
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply of the worker; those that come too late change nothing."""
+        """Handle a reply of the worker; late ones are ignored."""
         if self.query.take(reply):
             self.changed.rows.emit()
 
@@ -450,7 +450,7 @@ class GraphState:
         return self.query.answer.graph if self.query.answer is not None else None
 
     def watch(self, is_watched: bool) -> None:
-        """Somebody looks at the graph, or nobody does."""
+        """Note whether the graph is visible."""
         self.query.is_watched = is_watched
         self._ask()
 
@@ -462,7 +462,7 @@ class GraphState:
             self._ask()
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply of the worker; those that come too late change nothing."""
+        """Handle a reply of the worker; late ones are ignored."""
         if self.query.take(reply):
             self.changed.graph.emit()
 

@@ -154,7 +154,7 @@ class AttributingState:
     # Intents
 
     def watch(self, is_watched: bool) -> None:
-        """Somebody looks at the parts, or nobody does."""
+        """Note whether the parts are visible."""
         self._query.is_watched = is_watched
         self._ask()
 
@@ -181,7 +181,7 @@ class AttributingState:
         self._session.select_heads((head,), is_added)
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply of the worker; those that come too late change nothing."""
+        """Handle a reply of the worker; late ones are ignored."""
         if self._query.take(reply):
             if self._query.answer is not None:
                 self.candidates = self._query.answer.candidates
@@ -600,7 +600,7 @@ class PatchingState:
             self.changed.progress.emit()
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply of the worker; those that come too late change nothing."""
+        """Handle a reply of the worker; late ones are ignored."""
         if isinstance(reply, ModelLoaded):
             self.stop()
             self.exchange.forget()

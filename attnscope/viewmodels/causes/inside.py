@@ -293,7 +293,7 @@ class InsideState:
     # Intents
 
     def watch(self, is_watched: bool) -> None:
-        """Somebody looks at the view, or nobody does."""
+        """Note whether the view is visible."""
         self.asking.is_watched = is_watched
         self._ask()
 
@@ -355,7 +355,7 @@ class InsideState:
             self.point_at(0 if row is None else min(max(row + n, 0), len(inside.keys) - 1))
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply of the worker; those that come too late change nothing."""
+        """Handle a reply of the worker; late ones are ignored."""
         if self.asking.take(reply):
             self.changed.inside.emit()
 

@@ -339,7 +339,7 @@ class CompareState:
     # Replies
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply; those of other parts of the window are passed over."""
+        """Handle a reply; those for other parts of the window are ignored."""
         if self.differences.query.take(reply):
             self.changed.compared.emit()
         elif self.traces.handle(reply):

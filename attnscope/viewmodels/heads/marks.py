@@ -177,7 +177,7 @@ class AligningState:
         self._session.select_heads((best,) if best is not None else ())
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply of the worker; those that come too late change nothing."""
+        """Handle a reply of the worker; late ones are ignored."""
         traced = self._session.traced
         is_old = isinstance(reply, AlignmentShown) and (traced is None or reply.trace != traced.number)
         if is_old and self.query.owns(reply):

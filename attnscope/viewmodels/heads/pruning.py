@@ -281,7 +281,7 @@ class CurvesState:
             self.load(self.chosen)
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply; those of other parts of the window are passed over."""
+        """Handle a reply; those for other parts of the window are ignored."""
         match reply:
             case ModelLoaded():
                 self._forget()
@@ -419,7 +419,7 @@ class PruningState:
         return self.step in ("trying", "saving")
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply of the worker; those for others change nothing."""
+        """Handle a reply of the worker; those for others are ignored."""
         match reply:
             case PruningTried() if reply.number == self._try_number:
                 self.report, self.shapes = reply.report, reply.shapes

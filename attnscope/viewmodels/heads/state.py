@@ -430,7 +430,7 @@ class HeadsState:
                 self._session.texts.set_target(text.target)
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply; those of other parts of the window are passed over."""
+        """Handle a reply; those for other parts of the window are ignored."""
         match reply:
             case CardShown() if self._card.take(reply):
                 self.changed.card.emit()

@@ -171,7 +171,7 @@ class AlikeState:
         self.session.select_heads((first, second))
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply; those of other parts of the window are passed over."""
+        """Handle a reply; those for other parts of the window are ignored."""
         if isinstance(reply, ModelLoaded):
             self.job.forget()
             self.changed.choice.emit()
@@ -336,7 +336,7 @@ class WeightsState:
     # Intents
 
     def watch(self, is_watched: bool) -> None:
-        """Somebody looks at the tab, or nobody does."""
+        """Note whether the tab is visible."""
         self._is_watched = is_watched
         self._ask()
 
@@ -365,7 +365,7 @@ class WeightsState:
             self._session.select_heads((heads[place],))
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply; those of other parts of the window are passed over."""
+        """Handle a reply; those for other parts of the window are ignored."""
         if isinstance(reply, ModelLoaded):
             self._forget()
         elif self.job.take(reply):

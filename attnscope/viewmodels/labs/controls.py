@@ -274,7 +274,7 @@ class ExperimentsState:
             self.changed.answers.emit()
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply; those of other parts of the window are passed over."""
+        """Handle a reply; those for other parts of the window are ignored."""
         if isinstance(reply, ModelLoaded):  # the worker gives up whatever runs when a model is opened
             for pending in tuple(self._pending.values()):
                 self._send(pending.question)

@@ -114,7 +114,7 @@ class MergesState:
             self.changed.step.emit()
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply of the worker; those of older requests change nothing."""
+        """Handle a reply of the worker; those to older requests are ignored."""
         if isinstance(reply, ModelLoaded):
             if self.wish.source == "model":
                 self.query.renew()
@@ -349,7 +349,7 @@ class TokenizersState:
         self._stop("Stopped.")
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply of the worker; those of older requests change nothing."""
+        """Handle a reply of the worker; those to older requests are ignored."""
         if isinstance(reply, ModelLoaded):
             self._stop("Stopped because another model was opened.")
         elif self.job.take(reply):
@@ -521,7 +521,7 @@ class VocabularyState:
         self._spelled.ask(text, SpellText(text=text))
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply of the worker; those of older requests change nothing."""
+        """Handle a reply of the worker; those to older requests are ignored."""
         match reply:
             case VocabularyShown() if self._table.take(reply):
                 self.error, self._found.is_watched = "", True

@@ -44,7 +44,7 @@ class ShowsPicture(Protocol):
         ...
 
     def watch(self, is_watched: bool) -> None:
-        """Somebody looks at the view, or nobody does."""
+        """Note whether the view is visible."""
         ...
 
     def choose_query(self, token: int) -> None:
@@ -154,12 +154,12 @@ class PictureState(_ChosenPatch):
         return "Reading the picture…"
 
     def watch(self, is_watched: bool) -> None:
-        """Somebody looks at the view, or nobody does."""
+        """Note whether the view is visible."""
         self._asking.is_watched = is_watched
         self._ask()
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply of the worker; those that come too late change nothing."""
+        """Handle a reply of the worker; late ones are ignored."""
         if self._asking.take(reply):
             self.changed.picture.emit()
 

@@ -295,7 +295,6 @@ class Brush:
                 self.paint(wanted, self._allows)
 
     def release(self) -> None:
-        """-"""
         if self._is_down:
             self._is_down = False
             self.end()

@@ -307,7 +307,7 @@ class Session:
     """The open model and text, the view and their history; accepts replies and drops outdated ones.
 
     What is another thing has an object of its own: `opening` a model, `texts` to read, `head_changes`,
-    `tracing`, the `maps` of heads, `notices` to the person.
+    `tracing`, the `maps` of heads, `notices` to the user.
     """
 
     is_ready: bool = False
@@ -426,7 +426,7 @@ class Session:
         self.history.close_group()
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply of the worker; those that come too late change nothing."""
+        """Handle a reply of the worker; late ones are ignored."""
         match reply:
             case Ready():
                 self.is_ready, self.devices, self.demo_models = True, reply.devices, reply.demo_models

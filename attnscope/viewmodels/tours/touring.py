@@ -364,7 +364,6 @@ class _Before:
 
     @classmethod
     def of(cls, states: TourStates) -> "_Before":
-        """-"""
         session, model = states.session, states.session.model
         saved = SavedSession(
             source=model.source if model else "",

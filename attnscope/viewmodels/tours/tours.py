@@ -118,7 +118,7 @@ class Claim:
 class TourStep:
     """One step: its text, with `{numbers}` of the window, and the scene.
 
-    `point` is what is outlined. `ask` is what the person may do here, named by `task`; it may as well be done
+    `point` is what is outlined. `ask` is what the user may do here, named by `task`; it may as well be done
     for them. `expect` is what the text claims of its numbers, so that a test can hold it to that.
     """
 

@@ -365,7 +365,7 @@ class TrainingState:
             self.run.show(IDLE)
 
     def handle(self, reply: Reply) -> None:
-        """Take a reply; those of other parts of the window are passed over."""
+        """Handle a reply; those for other parts of the window are ignored."""
         if any(part.handle(reply) for part in (self.planning, self.runs, self.follower, self.reading)):
             return
         match reply:

@@ -194,7 +194,7 @@ class Replay:
     def add_checkpoint(self, step: int, folder: str, *, has_model: bool = True) -> None:
         """Add a saved checkpoint; one of the same step is replaced, unless it alone has a model.
 
-        The slider stays where the person put it, and otherwise goes on to the newest.
+        The slider stays where the user put it, and otherwise goes on to the newest.
         """
         self._add_checkpoint(step, folder, has_model=has_model)
         self._tell()
@@ -293,8 +293,8 @@ def _entropy(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 class WatchState:
     """The sentence to watch, where (live or at a checkpoint), and its newest picture.
 
-    At most one request is under way; the live model is looked at when there is news, and no more often
-    than every `LIVE_INTERVAL_S`. `replay` is where: the checkpoints and the slider over them.
+    At most one request is running; the live model is looked at when there is news, and no more often than
+    every `LIVE_INTERVAL_S`. `replay` is where: the checkpoints and the slider over them.
     """
 
     changed = Signal()

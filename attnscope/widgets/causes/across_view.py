@@ -129,7 +129,6 @@ class GraphView(Telling, Dressed):
         )
 
     def sizeHint(self) -> QSize:
-        """-"""
         if self.graph is None:
             return QSize(0, 0)
         width = type_px(_LABEL_PX + len(self.graph.levels) * _LEAST_STEP_PX)
@@ -165,7 +164,6 @@ class GraphView(Telling, Dressed):
         painter.restore()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """-"""
         layout = self.layout_now()
         self._mark(layout.node_at(event.position()) if layout is not None else None)
 

@@ -264,7 +264,7 @@ _FOLLOWS_TOOLTIP = (
 class OutputPanel(QWidget):
     """Shows the comparison of the newest trace; the prediction is chosen in the view state.
 
-    It begins at the prediction that the gates moved most, until the person chooses one.
+    It begins at the prediction that the gates moved most, until the user chooses one.
     """
 
     def __init__(self, session: Session, view: ViewState) -> None:

@@ -486,7 +486,6 @@ class FigurePreview(QWidget):
         return ""
 
     def sizeHint(self) -> QSize:
-        """-"""
         return QSize(560, 460)
 
     def paintEvent(self, _event: QPaintEvent) -> None:

@@ -193,7 +193,6 @@ class HeadTableView(Dressing, QTableView):
         self._fit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """-"""
         super().keyPressEvent(event)
         if event.key() in (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Home, Qt.Key.Key_End):
             self._on_row(self.currentIndex())

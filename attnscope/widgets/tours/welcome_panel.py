@@ -89,7 +89,6 @@ class CardButton(QAbstractButton):
         return self._row.heightForWidth(width)
 
     def keyPressEvent(self, event: object) -> None:
-        """-"""
         key = event.key()  # type: ignore[attr-defined]
         if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             self.click()

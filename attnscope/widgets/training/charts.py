@@ -63,7 +63,7 @@ _KEPT_WORDS = (
 class ScalingView(QWidget):
     """Draws the shown runs of a RunsState; `run_clicked` carries the folder of the point clicked.
 
-    While a person has listed fewer than two of their own, a kept sweep is drawn in their place, with the
+    While a user has listed fewer than two of their own, a kept sweep is drawn in their place, with the
     published law beside it.
     """
 

@@ -52,7 +52,7 @@ _FIRST_RECIPE = "reverse"
 class TrainingPage(QWidget):
     """Shows a TrainingState; curves are polled by a timer, never pushed by events.
 
-    `open_checkpoint` is called with a checkpoint's folder when the person wants it in Explore.
+    `open_checkpoint` is called with a checkpoint's folder when the user wants it in Explore.
     """
 
     hover_text = Signal(str)

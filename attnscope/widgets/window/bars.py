@@ -338,8 +338,8 @@ _NOTE_MS, _LEAST_MS = 6000, 1500
 class Banner(Dressing, QFrame):
     """Shows the session's notice; errors and questions stay until dismissed.
 
-    A note goes after some seconds, and before with the next thing that a person does. A notice that
-    names one of `actions` gets a button for it.
+    A note goes after some seconds, and before with the next thing that a user does. A notice that names one
+    of `actions` gets a button for it.
     """
 
     def __init__(

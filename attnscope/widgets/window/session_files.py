@@ -435,7 +435,7 @@ class SessionFiles(QObject):
     def save_to(self, path: Path) -> None:
         """Save the session; on failure the old file is untouched and the reason is shown.
 
-        Where another program has written the file since it was opened or saved here, the person is asked.
+        Where another program has written the file since it was opened or saved here, the user is asked.
         """
         path = path if path.suffix == ENDING else path.with_name(path.name + ENDING)
         warning = self._guard.warning(path)

@@ -152,7 +152,6 @@ class ShelfDialog(QDialog):
         self._show_progress()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """-"""
         if self.filter.hasFocus() and event.key() in (Qt.Key.Key_Down, Qt.Key.Key_PageDown):
             self.table.setFocus(Qt.FocusReason.ShortcutFocusReason)
             return
