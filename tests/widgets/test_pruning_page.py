@@ -103,6 +103,12 @@ def test_that_a_first_look_says_that_it_is_one_and_a_run_is_none(page: Page, qtb
     assert "first look" not in widget._statement_now()
 
 
+def test_that_a_point_of_a_model_that_labels_texts_counts_per_text(page: Page) -> None:
+    page.desk.measure(dataclasses.replace(curve(), is_per_text=True))
+    page.desk.curves.hover(PointRef(curve=page.desk.curves.curves[0], index=1))
+    assert page.widget.curves.panel.unit.text().startswith("nats per text; ")
+
+
 def test_that_a_point_tells_about_itself_and_a_click_loads_it(page: Page, qtbot: QtBot) -> None:
     widget, desk = page.widget, page.desk
     desk.measure(curve(), curve("random", slope=2.0), curve("random", seed=1, slope=3.0))
