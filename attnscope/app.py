@@ -180,7 +180,7 @@ class Collecting(QObject):
 
 
 class PlotsAhead(QObject):
-    """Imports the plotting library while the user is idle, before the first page with a plot is opened.
+    """Imports the plotting library while the user is idle, before a page with a plot is opened.
 
     It does so on the window's thread and on no other. Up to Python 3.11 PySide keeps what it knows of its
     classes in one table, which Qt reads without Python's lock: a class of Qt that another thread makes
@@ -271,7 +271,6 @@ class Program(QObject):
         self.window.installEventFilter(self)
 
     def _watch_work(self) -> None:
-        """Make the window list background tasks."""
         work, states = self.window.status_bar.work.state, self.states
         watch_session(work, self.session, self.worker.cancel)
         watch_training(work, self.training)

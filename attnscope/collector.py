@@ -1,4 +1,4 @@
-"""When and on which thread Python's garbage collector runs. Independent of the rest of the program.
+"""When and on which thread Python's garbage collector runs.
 
 Importing torch and the parts of this program makes some four hundred thousand objects, which stay. The
 collector walks them again and again meanwhile: an eighth of the processor time of a short command. So a

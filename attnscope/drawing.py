@@ -357,7 +357,6 @@ def _size_of(model: Model) -> tuple[int, int]:
 
 
 def _shown_run(run: Path, name: str, colour: int) -> ShownRun:
-    """One run as the window draws it."""
     curves, record = RunCurves(), read_run(run)
     curves.add(record.events)
     return ShownRun(

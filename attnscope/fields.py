@@ -445,6 +445,5 @@ def spelled_out(function: _Function) -> _Function:
 
 
 def _each(kind: type) -> list[tuple[str, Any, Any]]:
-    """Name, type and default of every option."""
     every = get_type_hints(kind, include_extras=True)
     return [(name, get_args(one)[0], one.__metadata__[0]) for name, one in every.items()]

@@ -201,7 +201,7 @@ def check_listed(folder: Path, name: str) -> None:
 
 
 def drop_listed(folder: Path, name: str) -> None:
-    """Remove one file of a saved folder; the folder is complete for readers at any moment. Raises SaveError.
+    """Remove one file of a saved folder, which stays consistent for readers. Raises SaveError.
 
     Does nothing where there is no such file; one that a killed process left unlisted goes too.
     """
@@ -279,7 +279,7 @@ def sha256_of(file: Path) -> str:
 
 
 def sweep_temporary(folder: Path, *, stale_after_s: float = _STALE_AFTER_S) -> int:
-    """Remove temporary files that killed saves left in `folder` over an hour ago; returns their number.
+    """Remove temporary files over an hour old that killed saves left; returns their number.
 
     Whoever alone may write there gives 0 seconds.
     """

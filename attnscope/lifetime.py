@@ -73,7 +73,7 @@ class QtMessages:
 
 
 class StopSignals(QObject):
-    """Turns SIGTERM, SIGINT and SIGHUP into a call on the window's thread; a second one ends the process.
+    """Turns SIGTERM, SIGINT and SIGHUP into a call on the window's thread; a second one exits.
 
     Python looks at signals only between its own instructions, so a socket wakes Qt's event loop.
     """

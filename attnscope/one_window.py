@@ -165,7 +165,6 @@ class Door(QObject):
 
     @Slot()
     def _leave_line(self) -> None:
-        """Stop waiting."""
         if self._line is not None:
             line, self._line = self._line, None
             line.disconnected.disconnect(self._on_gone)

@@ -1,5 +1,4 @@
-"""The positions at which a model gives an output, the outputs there, and the tokens that users name as
-answers.
+"""Where a model gives an output, the outputs there, and the tokens that users name as answers.
 
 | symbol | meaning                                             | shape               |
 |--------|-----------------------------------------------------|---------------------|
@@ -149,8 +148,7 @@ def differing_position(clean: Tensor, corrupt: Tensor) -> int:
 
 
 def comparing_position(model: Model, text: str, target: str | None, clean: Tensor, corrupt: Tensor) -> int:
-    """Default position for comparing two runs: where their targets' logits differ most, or the output
-    position.
+    """Default position for comparing two runs: where targets' logits differ most, or the output's.
 
     Without a target a run is asked where it tells a token (`telling_position`).
     """
@@ -172,7 +170,7 @@ def candidates_of(model: Model, logits: Tensor, top: int = 8) -> tuple[Candidate
 
 
 def resolve_token(model: Model, wish: WishedToken, logits: Tensor) -> int | None:
-    """Resolve a token's name to its id; of several with the same name, the one with the largest logit.
+    """Resolve a token's name to its id; of several, the one with the largest logit.
 
     Raises UserError when a text is not one token of this model's vocabulary.
     """

@@ -172,9 +172,7 @@ def _library_contributions(
     gradients: tuple[Tensor | None, ...],
     answers: tuple[int, int],
 ) -> Iterator[Contribution]:
-    """Contributions of each source that reaches the output, and of each of its heads, in the order of the
-    model.
-    """
+    """Contributions of each source that reaches the output, and of its heads, in the order of the model."""
     stack = predicting_stack(network.form)
     sites = {site.key: site for site in network.sites}
     for source, gradient in zip(taken.sources, gradients, strict=True):

@@ -74,7 +74,7 @@ def logit_lens(
     positions: Sequence[int] | slice = slice(None),
     top: int = 5,
 ) -> LensTable:
-    """Predictions read off each layer of the predicting stack, at some or all positions, with these changes.
+    """Predictions read off each layer of the predicting stack, with these changes.
 
     Raises UserError for a model without such a stream, or whose last norm and head are not known.
     """
@@ -284,7 +284,7 @@ class Patching:
 def patch_map(
     model: Model, clean: Texts, corrupt: Texts, wish: Patching, gates: Gates = NO_GATES
 ) -> Iterator[PartsDone | PatchMap]:
-    """Yield progress after each pass, then the map of every layer and position, or every layer and head.
+    """Yield progress after each pass, then the map of layers and positions, or layers and heads.
 
     `gates` hold in every run; they act on a head's output before it is read or patched. Raises UserError when
     the texts differ in length or the patch can change nothing because both runs say the same.

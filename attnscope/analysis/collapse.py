@@ -1,4 +1,4 @@
-"""Rank collapse: how fast tokens become alike when skip connections and feed-forward layers are removed.
+"""Rank collapse: how fast tokens become alike without skip connections and feed-forward layers.
 
 | symbol | meaning                                             | shape               |
 |--------|-----------------------------------------------------|---------------------|

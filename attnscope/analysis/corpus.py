@@ -1,4 +1,4 @@
-"""Every measure of every head over a corpus, as a stream: batch by batch, without keeping the texts.
+"""Every measure of every head over a corpus, batch by batch, without keeping the texts.
 
 The probe computes the measures for all heads of a site at once, from queries, keys and the lse that
 attention gave; only sums over rows leave it (see `measures.py`). Means are over texts;
@@ -158,8 +158,7 @@ class _Pass:
 
 
 class MeasureProbe(QuietProbe):
-    """Measures every site of some stacks in passes over batches: call `begin` before each pass, `end` after
-    it.
+    """Measures every site of some stacks: call `begin` before each pass, `end` after it.
 
     Small maps wait, for passes to come too where texts are padded alike, and are measured side by side as if
     they were heads of one site and texts of one batch: their cost is that of calls.
@@ -302,9 +301,7 @@ def _is_like(call: Call, other: Call) -> bool:
 
 
 def _kind(site: SiteKey, call: Call) -> tuple[object, ...] | None:
-    """Key shared by calls of a pass whose heads can be placed side by side; None for one that must stay
-    alone.
-    """
+    """Key shared by calls whose heads can be placed side by side; None for one that stays alone."""
     if not _can_join(call):
         return None
     n_groups = call.q.shape[1] // call.k.shape[1]
@@ -503,7 +500,6 @@ class _Table:
         )
 
     def _limits(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Lower and upper limit of each column."""
         ends = np.array([MEASURES[name].limits for name in _STREAMED]).T  # [2, measures]
         streamed = np.tile(ends, len(self._heads))
         shares = np.repeat([[0.0], [1.0]], self._offsets.size + len(self._heads) * _N_SHARES, axis=1)

@@ -77,7 +77,7 @@ class NumberedInputs:
 
 
 def read_corpus(path: Path, *, takes_target: bool, max_texts: int | None = None) -> list[Text]:
-    """Read the texts of a file, one a line; for a translation model pairs, as `read_pairs` reads them.
+    """Read the texts of a file, one a line; for a translation model pairs (see `read_pairs`).
 
     A file without any gives a translation model its sources only. Raises LoadError.
     """
@@ -106,9 +106,7 @@ def own_texts(model: Model, max_texts: int = N_OWN_TEXTS) -> tuple[list[Text], s
 
 
 def hand_aligned(model: Model) -> tuple[AlignedPair, ...]:
-    """Pairs in the model's languages whose word links were drawn by hand; none if the languages are
-    unknown.
-    """
+    """Pairs in the model's languages with word links drawn by hand; none for unknown languages."""
     is_known = model.info.takes_target and model.info.name in KNOWN_LANGUAGES
     return everyday_pairs() if is_known and _own_task(model) is None else ()
 

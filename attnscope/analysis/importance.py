@@ -532,9 +532,7 @@ class _Order:
         self._order: tuple[HeadRef, ...] = ()
 
     def score(self, gates: Gates) -> Iterator[PartsDone | Importance]:
-        """Score the heads with the current gates, unless that is known already; the first scores are
-        reported.
-        """
+        """Score the heads with the current gates, if needed; the first scores are reported."""
         is_first = not self._order
         if not is_first and not self.is_rescored:
             return

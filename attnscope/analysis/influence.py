@@ -321,7 +321,7 @@ class _Pipes:
 
 
 def maximum_flow(sizes: Sequence[int], blocks: Sequence[Pipes], source: Node, sink: Node) -> float:
-    """The maximum flow from one node, (layer, node), to another; `sizes` are the layers' numbers of nodes.
+    """The maximum flow from one node, (layer, node), to another; `sizes` counts the layers' nodes.
 
     No pipe leads out of the sink, and none back to a layer from below it.
     """
@@ -343,7 +343,6 @@ def maximum_flow(sizes: Sequence[int], blocks: Sequence[Pipes], source: Node, si
 def _distances(
     sizes: Sequence[int], pipes: Sequence[_Pipes], sink: tuple[int, int]
 ) -> list[NDArray[np.int64]]:
-    """Steps of every node to the sink."""
     distances = [np.full(size, _FAR) for size in sizes]
     distances[sink[0]][sink[1]] = 0
     front: dict[int, NDArray[np.intp]] = {sink[0]: np.array([sink[1]])}
@@ -373,9 +372,7 @@ def _needs(
     distances: Sequence[NDArray[np.int64]],
     sink: tuple[int, int],
 ) -> list[Numbers]:
-    """The flow drawn from the sink upwards, each node taking from those above in proportion to their
-    pipes.
-    """
+    """The flow drawn from the sink upwards, each node taking in proportion to its pipes."""
     needs = [np.zeros(size) for size in sizes]
     needs[sink[0]][sink[1]] = 1.0
     for one in sorted(pipes, key=lambda one: one.lower):

@@ -227,7 +227,7 @@ def _counter(*, is_whole: bool = False) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """`count` gives the counts of a few texts at a time with some gates; `value` turns sums into numbers.
+    """`count` gives the counts of a few texts with some gates; `value` turns sums into numbers.
 
     `value` takes sums [..., n_sums] and gives [...], within `limits`; NaN where nothing was counted.
     """
@@ -450,7 +450,7 @@ Estimate = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextTold:
-    """Means over the predicted tokens; `per_character` is None for a model that does not predict every token.
+    """Means over the predicted tokens; `per_character` is None unless every token is predicted.
 
     `words` is a masked model's share of hidden words that are right with all their pieces.
     """
@@ -496,17 +496,13 @@ def tell_text(model: Model, text: str, gates: Gates = NO_GATES) -> TextTold:
 
 
 def most_read(model: Model) -> int:
-    """Largest number of tokens in a part: what the model reads, or fewer if its own code keeps all
-    weights.
-    """
+    """Most tokens in a part: what the model reads, or fewer if its own code keeps all weights."""
     most = model.info.max_tokens
     return most if model.info.has_gates else min(most, _MOST_KEPT_WHOLE)
 
 
 def _windows(model: Model, text: str) -> Iterator[str]:
-    """The text in parts that the model can read, cut before words; without parts that have nothing to
-    predict.
-    """
+    """The text in parts that the model can read, cut before words, if they have anything to predict."""
     rest, n_read = text, most_read(model)
     most = _CHARACTERS_PER_TOKEN * n_read
     while rest:
@@ -521,7 +517,6 @@ def _windows(model: Model, text: str) -> Iterator[str]:
 
 
 def _n_told(source: Tokens) -> int:
-    """Number of tokens that follow another one."""
     return sum(not token.is_special for token in source.tokens[1:])
 
 

@@ -378,7 +378,6 @@ class OwnParts:
 
     @property
     def _names(self) -> dict[str, str]:
-        """Names of a layer's parts, and their order."""
         mixer = self._subject.module.config.mixer
         first = ATTENTION if MIXERS[mixer].is_attention else mixer
         return {first: "attention", CROSS: "cross", FEED_FORWARD: "feed_forward"}
@@ -469,7 +468,6 @@ def _own_places(module: nn.Module) -> PartPlaces:
 
 
 def _groups(module: SelfAttention | CrossAttention) -> Iterator[set[int]]:
-    """The query heads that read each key-value head."""
     groups = module.layout.groups
     return ({head for head, one in enumerate(groups) if one == k} for k in range(module.n_kv_heads))
 
@@ -573,7 +571,6 @@ class ForeignParts:
 
     @cached_property
     def _width(self) -> int:
-        """Width of the stream."""
         return _width_of(next(iter(self._anatomy.projections.values())).module)
 
     def _keys(self, stack: Stack) -> list[SiteKey]:
@@ -585,7 +582,6 @@ _MOST_PRODUCTS = 3
 
 
 def _width_of(product: nn.Module) -> int:
-    """Width of a product's output."""
     return len(matrix_of(product))
 
 

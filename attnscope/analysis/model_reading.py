@@ -1,4 +1,4 @@
-"""The data a question gets from a model that reads one text: streams, projections, probabilities, units.
+"""The data a question gets from a model: streams, projections, probabilities, units.
 
 Our own models and those of Hugging Face's library are watched alike, at *places* (`models/passes.py`): a
 module and the number of its call in one pass. What is watched is what the model itself computed, in its own
@@ -479,7 +479,6 @@ def _asked_stack(form: Form, stack: str) -> Stack:
 
 
 def _tokens_of_head(inputs: Inputs, head: HeadRef) -> tuple[tuple[Token, ...], tuple[Token, ...]]:
-    """The tokens of its queries and of its keys."""
     if head.stack == "cross":
         return tokens_of_stack(inputs, "decoder"), tokens_of_stack(inputs, "encoder")
     return tokens_of_stack(inputs, head.stack), tokens_of_stack(inputs, head.stack)

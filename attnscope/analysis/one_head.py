@@ -250,9 +250,7 @@ def _numbers(tensor: Tensor) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HeadWeights:
-    """The weights of every head of one site, without biases; `score_scale` None: the score is not a
-    product.
-    """
+    """The weights of every head of one site, without biases; `score_scale` None: not a product."""
 
     q: Tensor
     k: Tensor
@@ -475,8 +473,7 @@ def _spectrum(weights: HeadWeights, site: Site, kind: CircuitKind) -> SiteSpectr
 
 
 def product_spectrum(q: Tensor, k: Tensor) -> Tensor:
-    """Singular values of qᵀ k, descending; q and k are [n_rows, d_model]. At most min(n_rows, d_model) of
-    them.
+    """Singular values of qᵀ k, descending; q and k are [n_rows, d_model].
 
     From the small triangles of two QR decompositions, so that no [d_model, d_model] product is made.
     """
@@ -492,9 +489,7 @@ KINDS: tuple[CircuitKind, ...] = ("ov", "qk")
 def read_head_weights(
     model: Model, head: HeadRef, top: int = N_PAIRS
 ) -> Iterator[PartsDone | HeadWeightsFound]:
-    """Yield progress block by block, and the results after each part; raises UserError for an unknown
-    head.
-    """
+    """Yield progress, and the results after each part; raises UserError for an unknown head."""
     check_heads((head,), model.sites)
     found = HeadWeightsFound(head=head)
     for kind in KINDS:

@@ -1,4 +1,4 @@
-"""Linear probes: what a linear classifier can read off each layer's residual stream, word by word.
+"""Linear probes: what a linear classifier can read off each layer's stream, word by word.
 
 | symbol | meaning                                                       | shape                       |
 |--------|---------------------------------------------------------------|-----------------------------|

@@ -391,8 +391,6 @@ def _counts(trace: Trace, site: Site, maps: WordMaps, pair: AlignedPair) -> torc
 
 
 def _part(pair: AlignedPair, targets: list[str], words: slice) -> AlignedPair:
-    """Some of the target words with their links."""
-
     def of_part(links: frozenset[Link]) -> frozenset[Link]:
         return frozenset((t - words.start, s) for t, s in links if words.start <= t < words.stop)
 

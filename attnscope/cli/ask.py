@@ -112,7 +112,6 @@ def _list(*, is_json: bool) -> None:
 
 
 def _tell(question: Question, *, is_json: bool) -> None:
-    """Describe one question and its options."""
     if is_json:
         say_json(_json_of_question(question))
         return

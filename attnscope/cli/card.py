@@ -41,7 +41,7 @@ def export_model(
     *,
     is_half: bool = False,
 ) -> None:
-    """Save the trained model as a model folder whose card describes how it was made; raises SaveError.
+    """Save the trained model with a card that describes how it was made; raises SaveError.
 
     `seconds` are wall-clock and processor seconds of the training. With `is_half` the weights are rounded to
     float16 in the file.
@@ -177,7 +177,7 @@ def sentences_about(
     held_out: str = "",
     pairs: Sequence[tuple[str, str]] = (),
 ) -> tuple[str, ...]:
-    """The measured results in sentences for the model card; `held_out` says what the loss is measured on.
+    """The measured results in sentences for the card; `held_out` says what the loss is measured on.
 
     `pairs` are those held out from a translator, the sources with all their translations.
     """

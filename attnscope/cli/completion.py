@@ -94,7 +94,6 @@ def _options(command: str, parser: argparse.ArgumentParser) -> tuple[Option, ...
 
 
 def _meaning(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
-    """The help of an option in one line."""
     return " ".join(parser._get_formatter()._expand_help(action).split()) if action.help else ""
 
 
@@ -132,7 +131,6 @@ def _studies() -> list[str]:
 
 
 def _in(module: str, name: str) -> list[str]:
-    """The names that a module lists."""
     return [*getattr(import_module(f"attnscope.{module}"), name)]
 
 
@@ -156,7 +154,6 @@ _NAMES: MappingProxyType[tuple[str, str], Callable[[], Iterable[str]]] = Mapping
 
 
 def _quoted(word: str) -> str:
-    """A word in single quotes, for bash and zsh."""
     return "'" + word.replace("'", "'\\''") + "'"
 
 
@@ -379,7 +376,6 @@ def _fish_option(condition: str, option: Option) -> str:
 
 
 def _fish_quoted(word: str) -> str:
-    """A word in single quotes, for fish."""
     return "'" + word.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

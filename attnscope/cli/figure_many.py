@@ -1,4 +1,4 @@
-"""Redrawing figures, drawing many figures, and many panels on a page, in one call of `attnscope figure`.
+"""Redrawing figures, drawing many, and many panels on a page, in one call of `attnscope figure`.
 
 `attnscope figure FILE.figure.json -o OUT`: a saved figure, from its model and its text, or from the numbers
 in the file. What the file says holds; page and look that are given with it come first.

@@ -290,7 +290,6 @@ def _measure_corpus(arguments: argparse.Namespace) -> int:
 
 
 def _hand_over(arguments: argparse.Namespace, found: "Findings", stack: Stack | None) -> None:
-    """Write and print the findings of a pass."""
     from attnscope.records.findings import csv_of_alignment
     from attnscope.records.measures import order_heads
     from attnscope.viewmodels.session.head_measures import with_alignment

@@ -1,6 +1,4 @@
-"""`attnscope predict`: a model's prediction for a text, before and after changes to heads; and its
-quality.
-"""
+"""`attnscope predict`: a model's prediction for a text, before and after changes; and its quality."""
 
 import argparse
 import dataclasses

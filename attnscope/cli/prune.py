@@ -1,4 +1,4 @@
-"""`attnscope prune`: a smaller model without some heads, checked to give the same output, and saved.
+"""`attnscope prune`: a smaller model without some heads, checked to be equivalent, and saved.
 
 `attnscope convert`: a model of ours in the format of transformers, its logits compared, and saved.
 """

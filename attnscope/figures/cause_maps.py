@@ -17,7 +17,7 @@ _SLACK = 1.02
 
 
 def attribution_cells(found: Attribution) -> CellMap:
-    """Layers down; heads, feed-forward and the rest (embeddings, biases) across: their sum is the difference.
+    """Layers down; heads, feed-forward and the rest across: their sum is the difference.
 
     Embeddings stand in a row before the layers, what is added after them in a row behind.
     """
@@ -77,9 +77,7 @@ def patch_cells(found: PatchMap) -> CellMap:
 
 
 def reads_cells(found: Attribution, picture: Picture) -> CellMap:
-    """Attention of all heads to each patch, over the picture; raises ValueError for an attribution without
-    it.
-    """
+    """Attention of all heads to each patch, over the picture; raises ValueError if missing."""
     if found.reads is None:
         raise ValueError("an attribution of a text has no patches")
     reads = found.reads.astype(np.float64)

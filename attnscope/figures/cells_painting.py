@@ -55,7 +55,7 @@ class CellLayout:
 
 
 def layout_cells(rect: QRectF, shown: CellMap) -> CellLayout:
-    """Layout of square cells as large as fit, centred under the title; long maps are as wide as `rect`.
+    """Layout of the largest square cells, centred under the title; long maps are as wide as `rect`.
 
     Over a picture there are no names: what lies where can be seen.
     """

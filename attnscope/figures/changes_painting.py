@@ -54,7 +54,7 @@ class ChangedHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesLayout:
-    """Positions of the thumbnails: `rows` of heads, each box `side` × `height` with label and stripe around.
+    """Positions of the thumbnails: `rows` of heads, each box `side` × `height` with label and stripe.
 
     `is_mixed`: heads of several stacks, whose labels begin with the letter of theirs and have room for it.
     After every `n_together` heads of a row is a wider gap; 0: after none.

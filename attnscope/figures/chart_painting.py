@@ -1,4 +1,4 @@
-"""Curves on axes: ticks at round numbers, names at the ends of the curves, gaps where data is missing.
+"""Curves on axes: round ticks, names at the ends of the curves, gaps where data is missing.
 
 Long curves are thinned to the smallest and largest value of each pixel column, so that peaks stay.
 """
@@ -549,7 +549,7 @@ def paint_whiskers(painter: QPainter, places: tuple[Pixels, ...], colour: QColor
 
 
 def name_lines(names: Sequence[str], step_px: float) -> int:
-    """Number of lines that names below an axis, so far apart, need to avoid overlap: one, or two alternating.
+    """Number of lines that names below an axis need to avoid overlap: one, or two alternating.
 
     0: they touch on both, and are turned upright.
     """

@@ -353,8 +353,7 @@ def _ways(scale: Scale, runs: Sequence[RunSummary]) -> list[Series]:
 
 
 def seed_chart(runs: Sequence[RunSummary], *, is_log: bool = False) -> Chart:
-    """The mean over seeds at the steps that all seeds of a setting have; light lines at one standard
-    deviation.
+    """The mean over seeds at the steps of all seeds; light lines at one standard deviation.
 
     The deviation is the sample's (n − 1). A setting with one seed has its curve alone. Raises ValueError
     where no run has a held-out loss.

@@ -68,7 +68,7 @@ COLOUR_MAPS: tuple[ColourMap, ...] = ("viridis", "cividis", "magma", "greys", "d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Palette:
-    """The colours of one theme; `series` are the lines and curves, distinguishable by colour-blind readers.
+    """The colours of one theme; `series` are distinguishable by colour-blind readers.
 
     `not_allowed` and `hatch` paint cells that the mask forbids, `no_data` cells that hold no number.
     `focus` frames what has the keyboard, where the frame of everything else is a `line`.
@@ -239,9 +239,7 @@ def lightness(rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
 
 
 def ink_on(colours: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Whether black rather than white reads better on each colour [n, 3] of 0…255: contrast 4.5:1 at
-    least.
-    """
+    """Whether black rather than white reads better on each colour [n, 3] of 0…255."""
     luminance = _linear_from_srgb(colours / 255.0) @ np.array([0.2126, 0.7152, 0.0722])
     dark: NDArray[np.bool_] = (luminance + 0.05) / 0.05 >= 1.05 / (luminance + 0.05)
     return dark

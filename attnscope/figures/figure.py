@@ -136,8 +136,7 @@ class Figure:
         return export.render(self.spec, format)
 
     def on_picture(self, picture: Picture, query: int = 0) -> "Figure":
-        """The same head over the picture that `attnscope.picture` returned: the attention of one of its
-        tokens.
+        """The same head over the picture from `attnscope.picture`: the attention of one of its tokens.
 
         Raises UserError for another view than `head`, a map of other tokens, or a missing query.
         """
@@ -168,9 +167,7 @@ class Figure:
         return self.render("svg").decode()
 
     def _repr_html_(self) -> str | None:
-        """The interactive page, self-contained; None for anything but a map of weights, or if it is too
-        large.
-        """
+        """The interactive page, self-contained; None if too large, or not a map of weights."""
         ensure_gui()
         return notebook_html(self.spec, self.axes, self._picture)
 

@@ -92,7 +92,7 @@ def _question(spec: FigureSpec, origin: FigureOrigin, asked: FigureRequest) -> S
 
 
 def figure_file_bytes(kept: "SavedFigure | FigureSpec", *, folder: Path | None = None) -> bytes:
-    """The file's content. A model under `folder` is named by its path from there, so both can be moved.
+    """The file's content. A model under `folder` is named by its path from there.
 
     Raises UserError for a figure of more numbers than a file may hold.
     """
@@ -182,7 +182,7 @@ def _figure(values: dict[str, object], folder: Path | None) -> SavedFigure:
 
 
 def _absolute(source: str, folder: Path | None) -> str:
-    """Resolve a path: from the working folder, from the file's own folder, or from one of its parents.
+    """Resolve a path: from the working folder, the file's own folder, or one of its parents.
 
     What begins with `./` is looked for beside the file alone; a mere name, which may be a demo model's, in
     no folder above.

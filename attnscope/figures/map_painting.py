@@ -287,7 +287,7 @@ def map_layout(
 
 
 def cells_height(layout: MapLayout) -> float:
-    """Preferred height of the cells: square ones, or the map as high as wide if those made a thin strip.
+    """Preferred height of the cells: square ones, or the map as high as wide.
 
     `layout` is in a room that is high enough; where that is narrow, its cells are stretched to fill it.
     """

@@ -107,9 +107,7 @@ def _widest(same: _Same, _type: object) -> float:
 
 
 def side_by_side(tokens: tuple[Token, ...]) -> float:
-    """The smallest step at which level labels clear their neighbours; for over 400 tokens, from the widest
-    label.
-    """
+    """The smallest step at which level labels clear their neighbours."""
     return _side_by_side(_Same(tokens), type_key())
 
 

@@ -1,4 +1,4 @@
-"""A figure's accompanying data: its caption, with everything needed to make it again, and its numbers.
+"""A figure's accompanying data: its caption, enough to make it again, and its numbers.
 
 The numbers are CSV for people and NPZ for programs; for views of whole maps they are those of the maps.
 """

@@ -1,4 +1,4 @@
-"""The one way to download a model: into `.part` files of the library's cache, verified, then a snapshot.
+"""The one way to download a model: into `.part` files of the cache, verified, then a snapshot.
 
 A generator: a `for` that stops, for a pause or for good, leaves `.part` files, and the next one goes on from
 them. Nothing is a snapshot before every file has the size and the digest that the Hub named.
@@ -79,7 +79,7 @@ class Trouble(Exception):
 
 
 def ask_hub(name: str) -> ModelOffer:
-    """List the files of a model to download: configuration, tokenizer and safetensors, no code, no pickle.
+    """List the files of a model to download: configuration, tokenizer and safetensors only.
 
     Raises LoadError with the reason.
     """
@@ -166,9 +166,7 @@ def _opener(is_bound: bool) -> OpenerDirector:
 
 
 def _trusted() -> ssl.SSLContext:
-    """Trusted certificates: the system's, through the library that comes with the Hub's own; else
-    Python's.
-    """
+    """Trusted certificates: the system's, if the Hub's library brings the means; else Python's."""
     try:
         context: ssl.SSLContext = importlib.import_module("truststore").SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     except ImportError:
@@ -201,7 +199,6 @@ class _Redirects(HTTPRedirectHandler):
 
 
 def _refused(name: str, error: HTTPError) -> Trouble:
-    """Meaning of an error response."""
     host, reason = hub_host(), error.headers.get("X-Error-Code", "") if error.headers else ""
     code = error.code
     if code == 429:
@@ -343,9 +340,7 @@ class _Digest(Protocol):
 
 
 def fetch(offer: ModelOffer, *, clock: Clock = time.monotonic) -> Generator[FetchStep, None, None]:
-    """Download an offered model; raises LoadError with the reason, and keeps the part received for next
-    time.
-    """
+    """Download an offered model; raises LoadError, and keeps the part received for next time."""
     require_network()
     blobs = repository_folder(offer.name) / "blobs"
     pace = FetchPace(clock)

@@ -96,7 +96,7 @@ class FarChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Far:
-    """For each model, at DISTANCES: the share that is `right` and the `steps` trained, NaN if not done.
+    """For each model, at DISTANCES: the share that is `right` and the `steps` trained; NaN: not done.
 
     `paths` are the steps of the network at 1 … the last distance, NaN where no path is; `field` [L + 1, n] is
     1 where the last token of the convolution reads a place, the output's row first and places back from the
@@ -184,9 +184,7 @@ def _further(reached: NDArray[np.bool_], layer: int, kernel_width: int) -> NDArr
 
 
 def receptive_field(kernel_width: int) -> Numbers:
-    """Positions of each layer read by the last output: rows from the output down, the latest position
-    last.
-    """
+    """Positions of each layer read by the last output: rows from the output down."""
     reached = np.zeros(DISTANCES[-1] + 1, dtype=bool)
     reached[0] = True
     rows = [reached]

@@ -114,9 +114,7 @@ def recurrent_flops(lengths: Numbers, d_model: int) -> Numbers:
 
 
 def measure_costs(d_model: int, lengths: tuple[int, ...] = MEASURED) -> Iterator[CostPoint]:
-    """Time both in numpy and record their memory, one length after the other; a thread may stop between
-    two.
-    """
+    """Time both in numpy and record their memory, by length; a thread may stop in between."""
     random = np.random.default_rng(0)
     weights = random.standard_normal((2, d_model, d_model), dtype=np.float32) / np.float32(np.sqrt(d_model))
     for n_tokens in lengths:

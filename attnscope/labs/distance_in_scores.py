@@ -1,4 +1,4 @@
-"""Distance between query and key in the score, in four ways: ALiBi, T5, Shaw and rotary, beside each other.
+"""Distance between query and key in the score, in four ways: ALiBi, T5, Shaw and rotary.
 
     symbol   meaning                                                                   shape
     Δ        distance j − i of key j from query i: below 0 back, above 0 ahead          whole numbers
@@ -116,7 +116,7 @@ def alibi_bias(distances: Numbers, head: int) -> Numbers:
 def buckets(
     distances: Numbers, *, is_causal: bool, n_buckets: int = N_BUCKETS, max_distance: int = MAX_DISTANCE
 ) -> NDArray[np.int64]:
-    """T5's bucket of each distance: single ones nearby, ever wider ones up to the maximum, then the last.
+    """T5's bucket of each distance: single ones nearby, ever wider ones up to the maximum.
 
     Where not causal, the upper half of the buckets is for keys ahead. Logarithms are float32, as in T5.
     """

@@ -214,9 +214,7 @@ def draw_attention(n_tokens: int, seed: int) -> tuple[Numbers, Numbers]:
 
 
 def _mean_sizes(steps: list[Numbers], first: Numbers, *, kept: int = 0) -> Numbers:
-    """Geometric means of ‖G‖/√d, walking back from the last step; only the columns of G from `kept` on
-    count.
-    """
+    """Geometric means of ‖G‖/√d, walking back from the last step, for columns from `kept` on."""
     gradient, found = first, []
     for step in reversed(steps):
         sizes = np.linalg.norm(gradient[:, :, kept:], axis=(1, 2)) / np.sqrt(D_MODEL)

@@ -42,9 +42,7 @@ _RATE, _MEAN, _SQUARE = 0.05, 0.9, 0.99
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """The parameters of a score, and the error of predicting each sample from the others, before and
-    after.
-    """
+    """The parameters of a score, and its error on left-out samples, before and after."""
 
     parameters: tuple[Numbers, ...]
     error_before: float

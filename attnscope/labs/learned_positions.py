@@ -1,4 +1,4 @@
-"""Learned against sinusoidal positions: the often-cited row E of a table, repeated on a small scale.
+"""Learned against sinusoidal positions: row E of an often-cited table, repeated on a small scale.
 
     symbol   meaning                                                                     shape
     s, l     the measure of each seed, with sinusoidal and with learned positions        [n_seeds]
@@ -217,7 +217,6 @@ def _means(name: str, ys: Numbers, colour: int) -> Series:
 
 
 def _notes(values: Numbers, digits: int) -> tuple[tuple[float, float, str], ...]:
-    """The values in words, beside their points."""
     places = zip((0.92, 2.08), values.tolist(), strict=True)
     return tuple((x, y, f"{y:.{digits}g}") for x, y in places if np.isfinite(y))
 

@@ -71,7 +71,7 @@ class ModifyChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Modified:
-    """For each of the rows: mean, low and high of the measure here, and the published number; NaN: none.
+    """For each row: mean, low and high of the measure here, and the published number; NaN: none.
 
     `gains` are the low and high ends of Δ, [n_rows, 2], positive where the modification is better.
     """

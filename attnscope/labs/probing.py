@@ -1,4 +1,4 @@
-"""Probing: what a linear classifier can read off each layer of the open model, beside a control task.
+"""Probing: what a linear classifier can read off each layer, beside a control task.
 
     symbol        meaning                                                       shape
     x             a word's row of the residual stream after so many layers      [d]

@@ -391,7 +391,6 @@ def collapse_cells(shown: Collapse) -> tuple[CellMap, ...]:
 
 
 def _own(shown: Collapse) -> tuple[Series, ...]:
-    """The open model in the selected setting."""
     if shown.own is None:
         return ()
     wanted = shown.choice.setting

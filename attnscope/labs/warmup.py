@@ -185,7 +185,6 @@ def _sentence(choice: WarmupChoice, losses: dict[Warming, Numbers]) -> str:
 
 
 def _end(losses: Numbers) -> float:
-    """The mean of the last steps, once complete."""
     return float(losses[-_N_LAST:].mean())
 
 

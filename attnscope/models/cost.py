@@ -70,8 +70,7 @@ FORMULA = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Operations of one forward pass over a text of `n_tokens`, with a target of the same length if one is
-    read.
+    """Operations of one forward pass over `n_tokens`, with a target of the same length, if any.
 
     `parts` add up to `forward`. `is_whole` is False when some part could not be counted.
     """
@@ -219,7 +218,6 @@ def _recurrent_cost(config: ModelConfig, n_tokens: int) -> Cost:
 
 
 def _cells_cost(config: ModelConfig, n_heads: int, n_tokens: int, n_cells: int) -> int:
-    """Scores and weighted sums of one site."""
     d_head, score = config.head_width, SCORES[config.score]
     if score.comparison == "kernel" and n_cells == n_tokens * n_tokens:
         return 4 * n_tokens * n_heads * d_head * (d_head + 1)  # the column more sums the weights
@@ -386,7 +384,7 @@ _CHUNK = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchShape:
-    """The shape of a batch: sequences of `n_tokens`, with targets of the same length for an encoder–decoder.
+    """A batch: sequences of `n_tokens`, with equally long targets for an encoder–decoder.
 
     `n_scored` tokens of the batch are told; `has_bfloat16` says that products are made in bfloat16,
     `is_on_cpu` that the CPU's operators are used, `is_recomputed` that each block keeps only what it reads
@@ -467,9 +465,7 @@ def _latents_bytes(config: ModelConfig, shape: BatchShape) -> int:
 
 
 def n_turns_of(config: ModelConfig, shape: BatchShape) -> int:
-    """Number of turns in which the rows of a batch keep at most `AT_ONCE_BYTES` at once, if one row
-    allows.
-    """
+    """Number of turns in which the rows of a batch keep at most `AT_ONCE_BYTES`, if possible."""
     return min(shape.n_sequences, -(-activation_bytes(config, shape) // AT_ONCE_BYTES))
 
 

@@ -208,7 +208,6 @@ class Model:
         return f"Model {info.name}: {words}" + (f". {info.note}" if info.note else "")
 
     def _repr_html_(self) -> str:
-        """The model in words and numbers."""
         info = self.info
         heads = (f"{site.stack} L{site.layer}: {site.n_heads}" for site in self.sites)
         rows: list[tuple[str, object]] = [
@@ -549,7 +548,6 @@ class Model:
         return probe.records[key]
 
     def _refused(self, error: NotFiniteError) -> Comparison:
-        """Message for an output that is not a number."""
         nothing = Output(kind=self.network.output_kind, predictions=())
         return Comparison(before=nothing, after=nothing, kl_nats=(), refused=str(error))
 

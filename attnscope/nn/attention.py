@@ -132,7 +132,6 @@ def _attend_one(
 
 
 def _n_rows(call: Call) -> int:
-    """Number of queries in a block."""
     n_cells = torch.get_num_threads() * STOP_CELLS * 64 // max(64, call.q.shape[3])
     return max(LEAST_ROWS, n_cells // (call.q.shape[1] * call.k.shape[2]))
 

@@ -583,7 +583,6 @@ def _attention_biases(config: "ModelConfig") -> int:
 
 
 def _centre(config: "ModelConfig") -> int:
-    """Module that predicts the centre of each head."""
     if not config.local_reach:
         return 0
     return config.layout("cross", 0).n_heads * (config.head_width * config.d_model + config.head_width)

@@ -268,5 +268,4 @@ class _Blocks:
 
 
 def _part(mask: Tensor, axis: int, part: slice) -> Tensor:
-    """Part of an axis, which may be broadcast."""
     return mask if mask.shape[axis] == 1 else mask.narrow(axis, part.start, part.stop - part.start)

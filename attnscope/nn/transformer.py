@@ -349,7 +349,6 @@ class Transformer(OwnModule):
         return drop(x, self.config.dropout) if self.config.dropout and self.training else x
 
     def _bias(self, learned: DistanceBias | None, n_queries: int, n_keys: int) -> Bias | None:
-        """Position bias added to a stack's scores."""
         if self.slopes is not None:
             return SlopeBias(slopes=self.slopes)
         return None if learned is None else learned.bias(n_queries, n_keys)

@@ -96,7 +96,6 @@ Limits = tuple[tuple[str, float], ...]
 
 
 def _through(found: Passage, token: int, limits: Limits) -> Answer:
-    """The path through one layer."""
     steps = tuple(steps_of(found, token))
     x, after = found.x[token], found.after[token]
     units = next((part.inside for part in found.parts if part.name == "feed-forward"), None)

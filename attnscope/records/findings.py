@@ -404,7 +404,6 @@ class Findings:
         return found
 
     def _repr_html_(self) -> str:
-        """Each head's role and measures, for a notebook."""
         names = ("stack", "layer", "head", "what_it_does", *self.table.names)
         rows = ([row[name] for name in names] for row in self.rows())
         return html_table([name.replace("_", " ") for name in names], rows, title=self.table.statement)

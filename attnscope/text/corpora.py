@@ -266,7 +266,6 @@ def require_corpus(path: Path) -> None:
 
 
 def _signature(stream: BinaryIO) -> tuple[int, int]:
-    """Size and time of change."""
     status = os.fstat(stream.fileno())
     return status.st_size, status.st_mtime_ns
 

@@ -163,7 +163,6 @@ def _clause(sentence: SentencePair, clause: Clause) -> None:
 
 
 def _features(subject: Subject) -> tuple[int, Gender, bool]:
-    """Person, gender and number of a subject."""
     if isinstance(subject, Person):
         return subject.person, subject.gender, subject.person > 2
     return (4 if subject.is_plural else 2), subject.noun.gender, subject.is_plural

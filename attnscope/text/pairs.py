@@ -119,7 +119,6 @@ def _exchanged(text: str, other: Mapping[str, str]) -> str:
 
 
 def _shared(pair: tuple[str, str], names: frozenset[str]) -> list[str]:
-    """The names and numbers in both texts."""
     first, second = (set(_NAME_OR_NUMBER.findall(text)) for text in pair)
     return sorted(word for word in first & second if word.isdigit() or word in names)
 

@@ -1,4 +1,4 @@
-"""Replays how any tokenizer of the `tokenizers` library splits a text, checked against the library.
+"""Replays how any tokenizer of the `tokenizers` library splits a text, and checks the result.
 
 Byte-pair encoding merge by merge (Sennrich et al. 2016; on bytes: Radford et al. 2019): a word begins as its
 letters (or bytes). Again and again the pair with the lowest rank is merged, the leftmost first, until no pair
@@ -318,7 +318,6 @@ class Splitter:
 
 
 def _bpe_model(state: Mapping[str, Any]) -> BpeModel:
-    """The model part of a tokenizer.json."""
     merges: Iterable[Any] = state["merges"]
     split = [merge.split(" ", 1) if isinstance(merge, str) else merge for merge in merges]
     pairs: list[Pair] = [(str(left), str(right)) for left, right in split]
@@ -409,7 +408,6 @@ def longest_matches(
 
 
 def _unigram_model(state: Mapping[str, Any]) -> UnigramModel:
-    """The model part of a tokenizer.json."""
     entries = [(str(entry), float(score)) for entry, score in state["vocab"]]
     unknown_id = state.get("unk_id")
     return UnigramModel(

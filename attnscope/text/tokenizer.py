@@ -78,7 +78,7 @@ class Tokenizer:
         return Tokenizer(library)
 
     def knowing(self, source: Tokens) -> "Tokenizer":
-        """This tokenizer with the source words missing from its vocabulary (See et al. 2017, section 2.2).
+        """This tokenizer with the source words that it lacks (See et al. 2017, section 2.2).
 
         Their ids follow those of the vocabulary, in the order in which they first occur; `vocab_size` stays.
         `source` may be encoded by this tokenizer or by the one that it gives. Only where tokens are words.

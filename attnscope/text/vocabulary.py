@@ -1,4 +1,4 @@
-"""One vocabulary: the meaning of each id, the special ids, and ids back to text with their positions.
+"""One vocabulary: the meaning of each id, the special ids, and ids back to text.
 
 Sentinels: the numbered special tokens that stand for hidden spans, <extra_0>, <extra_1>, …
 

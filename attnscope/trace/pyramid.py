@@ -489,7 +489,7 @@ def _levels_per_weight(peak: float) -> float:
 
 
 def sample_blocks(head: OneHead, rows: range, cols: range, b: int, n_per_side: int = 1) -> Tensor:
-    """A rough picture of a rectangle: for each block of b × b cells the largest of n × n of its weights.
+    """A rough picture of a rectangle: for each b × b block the largest of n × n of its weights.
 
     Float32 [⌈rows/b⌉, ⌈cols/b⌉], NaN where none of those is allowed. Costs n²/b² of the whole.
     """
@@ -523,7 +523,7 @@ def site_grid(site: Site, record: SiteRecord, max_px: int) -> SiteGrid:
 def grids_of_logs(
     sites: Sequence[Site], n_queries: int, n_keys: int, logs: Tensor, max_px: int
 ) -> dict[SiteKey, SiteGrid]:
-    """The exact thumbnails of sites whose logarithms are already laid out, the heads of one after another.
+    """The exact thumbnails of sites whose logarithms are laid out, the heads of one after another.
 
     See `levels_of_logs`.
     """

@@ -234,7 +234,7 @@ def read_tensors(path: Path) -> TensorFile:
 
 
 def read_shapes(path: Path) -> TensorFile:
-    """As `read_tensors`, but tensors with an axis are left unfilled: only the header and scalars are read.
+    """As `read_tensors`, but only the header and scalars are read; other tensors stay unfilled.
 
     Memory that nobody writes to is not taken from the system, so that files of any size cost little.
     """

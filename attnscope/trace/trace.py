@@ -391,6 +391,5 @@ def tile_of(
 
 
 def _texts_of(trace: Trace) -> Mapping[str, Tokens]:
-    """Every text of a trace, by its name."""
     texts = {"Tokens": trace.source, "Target": trace.target}
     return {what: text for what, text in texts.items() if text is not None}

@@ -299,9 +299,7 @@ class Examples:
 
     @property
     def longest_lengths(self) -> Ids:
-        """Tokens read of the longer of source and target, without the last of a target, which is only
-        predicted.
-        """
+        """Tokens read of the longer of source and target, without the last of a target."""
         read = self.lengths - 1
         return read if self.source_lengths is None else np.maximum(read, self.source_lengths)
 
@@ -388,7 +386,7 @@ def _pool(vocabulary: VocabularyIds, progress: float, rng: np.random.Generator) 
 
 
 def masked_batch(whole: Ids, vocabulary: VocabularyIds, share: float, rng: np.random.Generator) -> Batch:
-    """Hide a share of the tokens: 80 % become `<mask>`, 10 % another token, 10 % stay (Devlin et al. 2019).
+    """Hide a share of tokens: 80 % become `<mask>`, 10 % another token, 10 % stay (Devlin et al. 2019).
 
     Specials are never hidden; every sequence has at least one token hidden where it has an ordinary one. A
     vocabulary that tells where words go on has the pieces of a word hidden together.

@@ -599,9 +599,7 @@ def _row_examples(recipe: Recipe, tokenizer: Tokenizer, examples: Sequence[Examp
 
 
 def _given(tokenizer: Tokenizer, examples: Sequence[Example]) -> list[int]:
-    """The unpredictable tokens of each example: its words, or their pieces if an initial model splits
-    words.
-    """
+    """The unpredictable tokens of each example: its words, or their pieces."""
     if tokenizer.kind == TOKENIZER_KIND:
         return [example.n_given for example in examples]
     given = (" ".join(example.source.split()[: example.n_given]) for example in examples)

@@ -104,8 +104,7 @@ def keep_ways(folder: Path, ways: Mapping[int, Way]) -> None:
 
 
 def settled_precision(folder: Path, device: torch.device, *, is_older: bool, is_alone: bool) -> str:
-    """The choice of `auto` for the run in a folder, "bfloat16" or "float32"; for a new run, what is fast
-    here.
+    """The choice of `auto` for the run in a folder, or what is fast here: "bfloat16" or "float32".
 
     Processes that train together must not measure for themselves, and a run that `is_older` was begun by a
     version that kept nothing.
@@ -211,8 +210,7 @@ def quickest_way(
 
 
 class Lookout:
-    """Decides when to try the alternatives again: steps have become slow, or were slow and may have
-    recovered.
+    """Decides when to try the alternatives again: steps have become slow, or may have recovered.
 
     A trial takes as long as some steps, so many are made between two that it costs little of their time.
     """

@@ -170,9 +170,7 @@ class TrainingRun:
         return self._saver.last_saved == self.step
 
     def _settled_precision(self) -> str:
-        """The recipe's precision; for `auto` on a CPU the one at the start of the run, else the fast one
-        here.
-        """
+        """The recipe's precision; for `auto` on a CPU the run's first one, else the fast one here."""
         precision, folder = self.recipe.training.precision, self._begun.folder.folder
         if precision != "auto" or self.device.type != "cpu":
             return precision
@@ -447,9 +445,7 @@ def _out_of_memory_note(recipe: Recipe, step: int, kept: int | None, device: tor
 def evaluate(
     loss_of: SharedLoss, batches: Iterable[Batch], device: torch.device, step: int
 ) -> Evaluated | None:
-    """Losses over held-out batches; None if nothing in them is scored. The module then returns to
-    training.
-    """
+    """Losses over held-out batches; None if nothing is scored. The module then returns to training."""
     told, n_scored, n_pairs = [0.0] * 4, 0, 0
     loss_of.module.eval()
     with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""The cost of a recipe on paper: sizes, operations, memory and disk. The model is never allocated.
+"""The cost of a recipe on paper: sizes, operations, memory and disk, without allocating the model.
 
 Operations are those of `models/cost.py`, three times the forward pass for a step (Kaplan et al. 2020,
 section 2.1), four times where blocks are computed again in the backward pass; memory is that of
@@ -82,9 +82,7 @@ _NOTHING = _Sampled(np.empty((0, 2), dtype=np.int64), 0)
 
 
 def file_lengths(recipe: Recipe) -> Lengths | None:
-    """Token counts of some texts of the recipe's file, shuffled, of two the longer; None without such a
-    file.
-    """
+    """Token counts of some texts of the recipe's file, shuffled; None without such a file."""
     if recipe.data.kind not in _OF_LINES | {"tagged"}:
         return None
     found = _sampled(recipe).lengths
@@ -157,9 +155,7 @@ def _sentences(lines: Sequence[bytes]) -> list[bytes]:
 
 
 def _tokens(line: bytes, kind: str, vocab_size: int, first: int) -> tuple[int, int]:
-    """Token counts of both texts of a line from column `first` on, including end tokens; 0 without a
-    second.
-    """
+    """Token counts of a line's texts from column `first` on, with end tokens; 0 without a second."""
     columns = line.decode("utf-8", errors="replace").replace("|||", "\t").split("\t")
     texts = columns[first : first + 2] or columns[:1]
     one, *other = (1 + KINDS[kind].n_tokens(text.strip(), vocab_size) for text in texts)

@@ -121,8 +121,7 @@ class OptimizerPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulePart:
-    """The learning-rate schedule; `factor` scales the Noam rate, `final_share` is the end of linear and
-    cosine.
+    """The learning rate; `factor` scales the Noam rate, `final_share` ends linear and cosine.
 
     A trapezoid stays at the full rate and falls straight to `final_share` over the last `decay_share` of the
     steps (Hägele et al. 2024): until then it is the same for a run of any length.
@@ -148,8 +147,7 @@ class SchedulePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPart:
-    """Length and batch size of training, and intervals of evaluation and saving; a `clip_norm` of 0 clips
-    nothing.
+    """Length and batches of training, intervals of evaluation and saving; `clip_norm` 0: no clipping.
 
     With `checkpointing` what a block computed is computed again for its gradients and not kept, which saves
     memory for time. `inspect_every` steps the sizes of updates and gradients are noted (0: never).

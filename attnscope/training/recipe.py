@@ -414,7 +414,7 @@ def toml_text(value: Value) -> str:
 
 
 def differences(old: Recipe, new: Recipe, *, may_lengthen: bool = False) -> tuple[str, ...]:
-    """Differences as lines like `optimizer.beta1: was 0.9, now 0.8`; only those that can change weights.
+    """Differences as lines like `optimizer.beta1: was 0.9, now 0.8`, if they can change weights.
 
     How often to look and to save, the name and the watched sentences may change; so may the place of the
     data, whose fingerprint is compared by itself, and the number of steps where neither schedule nor data

@@ -150,9 +150,7 @@ def _cut(path: Path, n_bytes: int) -> None:
 
 
 def mend_metrics(path: Path) -> int:
-    """Keep the complete lines, move the rest to a file ending in .corrupt; returns the last attempt's
-    number.
-    """
+    """Keep the complete lines, move the rest to a .corrupt file; returns the last attempt's number."""
     if not path.exists():
         return 0
     good, bad, attempt = [], [], 0

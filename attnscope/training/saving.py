@@ -1,4 +1,4 @@
-"""Saving a run during training: checkpoints, traces of the watched sentences, state; and retrying.
+"""Saving a run during training: checkpoints, traces of the watched sentences, state.
 
 The order is metrics, traces, then weights and state in one folder, whose name makes all of them count:
 whatever moment the machine stops at, the newest checkpoint has everything before it.
@@ -391,9 +391,7 @@ class Saver:
         drop_old_states(self.folder)
 
     def _write_traces(self, step: int) -> bool:
-        """Save the attention on the watched sentences, and the model's output for them; False if there are
-        none.
-        """
+        """Save attention and output on the watched sentences; False if there are none."""
         texts = []
         for sentence in self._recipe.watch:
             try:

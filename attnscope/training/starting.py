@@ -309,7 +309,7 @@ def _foreign(source: str) -> Path | None:
 def first_module(
     recipe: Recipe, config: ModelConfig, start: LoadedFolder | None, *, has_weights: bool = True
 ) -> OwnModule:
-    """The module of a new run: weights from the seed, then those of the initial model except for new parts.
+    """The module of a new run: weights from the seed, then the initial model's.
 
     `config` is the recipe's, fitted to the data. With the top layers the pooler begins anew too (Zhang et
     al. 2020, section 4). Without weights it is on the device "meta".
@@ -359,7 +359,6 @@ def _can_grow(start: ModelConfig, wanted: ModelConfig) -> bool:
 
 
 def _layers(start: ModelConfig, wanted: ModelConfig) -> tuple[tuple[int, int], ...]:
-    """Old and new number of layers of each stack."""
     return (
         (start.encoder_layers, wanted.encoder_layers),
         (start.decoder_layers, wanted.decoder_layers),

@@ -1,4 +1,4 @@
-"""Reads runs from their folders: follows one while another process writes it, and many side by side.
+"""Reads runs from their folders: one while another process writes it, and many side by side.
 
 A run folder that another process writes, read as it grows: only what was appended is read.
 

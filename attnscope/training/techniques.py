@@ -1,4 +1,4 @@
-"""A recipe's additions to the plain step of training, in one place for the loop, the beginning and saving.
+"""A recipe's additions to the plain step of training, in one place.
 
 gates       of heads, learned along under an L0 penalty (Voita et al. 2019, section 6)
 adapters    in the place of whole matrices (`adapters.py`)
@@ -74,7 +74,7 @@ _BEFORE_BYTES = 200
 
 
 class Inspector:
-    """Inspects every n-th step of a run and records it in the run folder; a full disk does not stop it.
+    """Inspects every n-th step of a run and records it; a full disk does not stop it.
 
     The weights that the module has when this is made are the first ones, but for those that `first` names,
     which a resumed run began with; with `first` None some of them are not known.
@@ -639,9 +639,7 @@ class Techniques:
         return self.gates.closed()
 
     def for_training(self, batches: Sequence[Batch], rng: np.random.Generator) -> list[Batch]:
-        """The batches of a step, with gates drawn for each text; gradients of the previous step are
-        cleared.
-        """
+        """The batches of a step, with gates drawn for each text; old gradients are cleared."""
         self.gates.zero_gradients()
         return [self.gates.onto(batch, rng) for batch in batches]
 

@@ -187,7 +187,7 @@ class PairBatches(RunningBatches):
 
 
 def elsewhere(n_tokens: int, start: int, length: int, n_wanted: int, rng: np.random.Generator) -> int:
-    """Start of a stretch of `n_wanted` tokens that shares none with the `length` tokens from `start` on.
+    """Start of a stretch of `n_wanted` tokens outside the `length` tokens from `start` on.
 
     Where the text is too short for that, one that begins at another place than any of them.
     """

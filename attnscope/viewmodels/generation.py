@@ -259,9 +259,7 @@ class GenerationState:
         self.changed.outdated.emit()
 
     def _on_traced(self) -> None:
-        """React to another trace being shown, or the generated one again: the highlighted row comes or
-        goes.
-        """
+        """React to another trace: the highlighted row comes or goes."""
         if self.step is not None:
             self.changed.step.emit()
 

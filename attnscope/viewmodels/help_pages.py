@@ -168,20 +168,17 @@ def _read(path: Path, group: str) -> HelpPage:
 
 
 def _scores() -> str:
-    """The recipe values for scores, as a list."""
     return "\n".join(
         _choice(score.name, score.formula, score.source, score.choices) for score in SCORES.values()
     )
 
 
 def _measures() -> str:
-    """Every measure over texts as rows of a table."""
     rows = ((one.title, one.unit, one.definition.replace("|", "∣")) for one in MEASURES.values())
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _labs() -> str:
-    """A part for each lab, with its settings."""
     parts = []
     for lab in labs.LABS.values():
         about = cleandoc(lab.help)
@@ -216,7 +213,6 @@ def _position_formulas() -> str:
 
 
 def _worded(schemes: Mapping[str, "_Worded"]) -> str:
-    """Recipe values as a list."""
     return "\n".join(_choice(one.name, one.words, one.source, one.choices) for one in schemes.values())
 
 
@@ -264,19 +260,16 @@ _LISTS: Mapping[str, Callable[[], str]] = {
 
 
 def _sections(page: HelpPage) -> list[tuple[str, str]]:
-    """Heading and text of each part of a page."""
     parts = re.split(r"^#{1,3} +(.+?)\s*$", page.text, flags=re.MULTILINE)
     pairs = list(zip(parts[1::2], parts[2::2], strict=True))
     return [("" if k == 0 else heading, text) for k, (heading, text) in enumerate(pairs)]
 
 
 def _plain(text: str) -> str:
-    """The text without the marks of Markdown."""
     return " ".join(_MARKS.sub(lambda found: found[1] or "", text).split())
 
 
 def _excerpt(text: str, words: list[str]) -> str:
-    """Some words of the text around the match."""
     plain = _plain(text)
     places = [plain.lower().find(word) for word in words]
     first = min((place for place in places if place >= 0), default=0)

@@ -1,4 +1,4 @@
-"""Searching very many things by a few letters: the contents of the command palette, and their order.
+"""Searching very many things by a few letters: the command palette's content, and its order.
 
 A query matches when each of its words stands in the text, as a whole or as letters in order; small words
 of a question, such as `what does this`, need not, and a question that students ask needs half of the others.

@@ -1,4 +1,4 @@
-"""How things are shown: page, heatmap or lines, colours, scale, theme, and the item under the cursor.
+"""How things are shown: page, view, colours, scale, theme, and the item under the cursor.
 
 None of it goes to the worker.
 """

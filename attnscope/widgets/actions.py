@@ -429,9 +429,7 @@ def aspect_handlers(session: Session) -> Mapping[str, Callable[[], None]]:
 
 
 def writes(session: Session) -> bool:
-    """Whether the rows of the shown stack generate tokens: they can be named after what is generated or read
-    there.
-    """
+    """Whether the rows of the shown stack generate tokens, after which they can be named."""
     traced, stack = session.traced, session.stack
     return traced is not None and stack is not None and written_after(stack, traced.target) is not None
 

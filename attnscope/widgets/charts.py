@@ -37,7 +37,7 @@ _NO_CHART = Chart(title="", x_label="", y_label="", series=())
 
 
 class LabPlot(LinePlot):
-    """Shows a Chart; `dragged` carries x and y under the left button, and whether it was just pressed.
+    """Shows a Chart; `dragged` carries x and y, and whether the button was just pressed.
 
     `let_go` ends a drag.
     """
@@ -132,9 +132,7 @@ class LabPlot(LinePlot):
         self.getPlotItem().layout.activate()  # so that what follows knows the height that is left
 
     def _place_names(self, names: tuple[str, ...], n_lines: int, step: float) -> None:
-        """Place the names below the axis: on one line, on two alternating, or upright, as many as do not
-        touch.
-        """
+        """Place the names below the axis: on one line, on two alternating, or upright."""
         while len(self._names) < len(names):
             self._names.append(QGraphicsSimpleTextItem(self.getPlotItem()))
         view, metrics = self.getPlotItem().getViewBox(), QFontMetricsF(font(SMALL_PX))

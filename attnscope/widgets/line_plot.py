@@ -184,7 +184,6 @@ class _EndLabels(QObject):
                 item.setPos(place - QPointF(0, item.boundingRect().height() / 2))
 
     def _end_of(self, i: int) -> QPointF | None:
-        """End of a line's visible part, in the scene."""
         view, xs, shown = self._plot.getViewBox(), self._lines[i].xs, self._shown[i]
         known = np.flatnonzero(np.isfinite(shown) & (xs <= view.viewRange()[0][1]))
         if not len(known):
@@ -294,7 +293,6 @@ class LinePlot(Dressing, pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has 
         self._fit_type()
 
     def _fit_type(self) -> None:
-        """Adapt to the current size of type."""
         plot = self.getPlotItem()
         for side in ("left", "bottom"):
             plot.getAxis(side).setStyle(tickFont=font(SMALL_PX))

@@ -343,7 +343,7 @@ def holding(view: QRectF, cell: tuple[int, int]) -> QRectF:
 
 
 class CellMapWidget(MapWidget, Generic[Shown]):
-    """Wheel and + and − zoom, drag pans, `0` fits, arrows walk; `_cell` is the (query, key) pointed at.
+    """Wheel, + and − zoom, drag pans, `0` fits, arrows walk; `_cell` is the (query, key) pointed at.
 
     A subclass says where the cells lie, and what happens when another is pointed at. `shape` is how many
     queries and keys what is `shown` has, zeros for nothing.

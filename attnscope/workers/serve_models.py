@@ -59,9 +59,7 @@ def save_model(request: SaveModel, desk: Desk) -> Iterator[Reply]:
 
 @serves(OpenText)
 def open_text(request: OpenText, desk: Desk) -> Iterator[Reply]:
-    """Read a text file piece by piece; raises LoadError, except for an edge list, whose reply has the
-    fault.
-    """
+    """Read a text file piece by piece; raises LoadError, except for an edge list."""
     path = Path(request.path)
     if request.tokens:
         yield _read_edges(request, path)

@@ -1,4 +1,4 @@
-"""Training runs: the cost of a recipe on paper; starting, controlling, following and reading runs.
+"""Training runs: their cost on paper; starting, controlling, following and reading them.
 
 No Qt; a plan allocates no model.
 """

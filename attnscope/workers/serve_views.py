@@ -328,9 +328,7 @@ _NEWS_EVERY_S = 1.0
 
 
 class LayersComing:
-    """Takes the results after each layer of one pass, keeps them for tiles, and reports them to the
-    window.
-    """
+    """Takes the results after each layer of a pass, keeps them for tiles, and reports them."""
 
     def __init__(self, request: TraceText, model: Model, views: Views) -> None:
         self._request, self._model, self._views = request, model, views

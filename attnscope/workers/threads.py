@@ -305,9 +305,7 @@ class WorkerThread(QThread):
         *,
         paint_within_s: float = 0.0,
     ) -> None:
-        """`paint_within_s` limits the wait for maps that were sent to be painted; `maps_painted` ends the
-        wait.
-        """
+        """`paint_within_s` limits the wait for sent maps to be painted; `maps_painted` ends it."""
         super().__init__(parent)
         self.setObjectName("worker")
         self._paint_within_s = paint_within_s
@@ -395,9 +393,7 @@ class WorkerThread(QThread):
             self._mailbox.finish(request)
 
     def _is_given_up_while_painted(self, request: Request) -> bool:
-        """Leave the interpreter to the window until its maps are painted; returns whether it was cancelled
-        then.
-        """
+        """Leave the interpreter to the window until its maps are painted; whether it was cancelled."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._is_painted or self._is_unwanted(request), self._paint_within_s

@@ -26,9 +26,7 @@ _WORD_PX, _NUMBER_PX = 110.0, 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerFigure(LabFigure):
-    """Maps, charts and tables; of large tables the first rows and columns are drawn, and all are in the
-    CSV.
-    """
+    """Maps, charts and tables; large tables are drawn in part, and complete in the CSV."""
 
     view = "answer"
     words = "answer"

@@ -80,7 +80,6 @@ def chart_rows(charts: Iterable[Chart]) -> Iterator[Iterable[str]]:
 
 
 def _axes(chart: Chart) -> tuple[str, str]:
-    """Both axes, with their units."""
     return safe_cell(chart.x_label), safe_cell(chart.y_label)
 
 

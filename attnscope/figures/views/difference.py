@@ -151,7 +151,6 @@ def natural_difference_height(width: float, shown: ComparedMaps) -> float:
 
 
 def _cell_px(layout: DifferenceLayout) -> float:
-    """The shorter side of a cell."""
     return min(layout.panels[0].rows.step, layout.panels[0].columns.step)
 
 

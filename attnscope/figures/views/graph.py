@@ -292,7 +292,6 @@ def _paint_ring(painter: QPainter, layout: GraphLayout, node: int, palette: Pale
 
 
 def _paint_levels(painter: QPainter, layout: GraphLayout, palette: Palette) -> None:
-    """Paint the levels' titles above the columns."""
     painter.setFont(font(SMALL_PX))
     painter.setPen(QColor(palette.muted))
     for column in layout.columns:

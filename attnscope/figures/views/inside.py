@@ -553,9 +553,7 @@ def _signed_colour(share: float, palette: Palette) -> QColor:
 def paint_numbers(
     painter: QPainter, layout: InsideLayout, column: Column, inside: HeadInside, palette: Palette
 ) -> None:
-    """Paint one number for each key, and below it, so that it does not cross the digits, a bar from the
-    middle.
-    """
+    """Paint one number for each key, and below it, to avoid the digits, a bar from the middle."""
     values: Values = getattr(inside, column.name)
     others = [getattr(inside, name) for name in COLUMN_STEPS if name not in (*STRIPS, "dot", "weight")]
     shared = [values] if column.name == "dot" else [other for other in others if other is not None]

@@ -244,7 +244,7 @@ def panels_figure(
 
 
 def panels_of(parts: Sequence[FigureSpec], titles: Sequence[str], base: PanelsFigure) -> PanelsFigure:
-    """Figures of heads, lines and grids as the panels of one page, whatever model and text they are of.
+    """Figures of heads, lines and grids as the panels of one page, of any model and text.
 
     `titles` tell the panels apart beside their letters; look, page, title and caption are those of `base`.
     Raises UserError, naming the panel, for a figure that is no panel.

@@ -1,6 +1,4 @@
-"""A picture overlaid with the attention of one of its patches: the query on one side, the keys on the
-other.
-"""
+"""A picture overlaid with the attention of a patch: the query on one side, the keys on the other."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -138,7 +136,6 @@ def _height(width: float, height: float, aspect: float) -> float:
 
 
 def _chips(place: QRectF, names: tuple[str, ...], height: float, *, extra: float) -> tuple[QRectF, ...]:
-    """A row of labels below a side."""
     left, found = place.left(), []
     for name in names:
         found.append(QRectF(left, place.bottom() + 8.0, text_width(name) + extra, height))

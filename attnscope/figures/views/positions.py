@@ -170,9 +170,7 @@ def _notes_height(notes: list[str]) -> float:
 
 
 def _arrangement(width: float, n_tables: int) -> tuple[bool, float]:
-    """Whether each encoding is a row of two maps, as if columns would be narrow; the maximum width of a
-    map.
-    """
+    """Whether each encoding is a row of two maps; the maximum width of a map."""
     column = (width - _BAR_PX) / max(2, n_tables)
     is_row = n_tables == 1 or column < _LEAST_COLUMN_PX
     return is_row, min((width - _BAR_PX) / 2 if is_row else column, 420.0)

@@ -1,4 +1,4 @@
-"""Kinds of models of the Hugging Face format that the program knows by name, each family in its own file.
+"""Kinds of models of the Hugging Face format known by name, each family in its own file.
 
 Most kinds need nothing and are not here: they open by the library's attention interface, and where their
 parts are is found out. What needs a name: the last norm for the logit lens, the matrices of the heads for

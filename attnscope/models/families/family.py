@@ -77,8 +77,7 @@ class Family(Scheme):
     def laid_out(
         self, output: Mapping[str, Any], n_tokens: int, *, config: Any, seen: Seen
     ) -> Mapping[str, Any]:
-        """An output with `output_attentions`, its weights laid out token by token; unchanged if they already
-        are.
+        """An output with `output_attentions`, its weights laid out token by token.
 
         `n_tokens` is how many tokens were given, 0 where that is not known; `config` is the model's, `seen`
         what `watch` saw in the pass.
@@ -172,7 +171,7 @@ Kept = Mapping[SiteKey, Sequence[int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignSite:
-    """One attention module of a library model: `owner` holds the matrices under the `names` q, k, v, o.
+    """One attention module of a library model: `owner` holds the matrices `names` q, k, v, o.
 
     With one name for q, k and v the three are one matrix (GPT-2). o may have another owner (BERT).
     """
@@ -421,9 +420,7 @@ class AdoptableFamily(Family, ABC):
 
     @abstractmethod
     def config(self, choices: LibraryConfig, source: Tensors) -> dict[str, Any]:
-        """The keys of our configuration except the vocabulary; raises LoadError for what we cannot
-        represent.
-        """
+        """The keys of our configuration except the vocabulary; raises LoadError for unsupported ones."""
 
     @abstractmethod
     def state(self, source: Tensors, config: ModelConfig) -> dict[str, Tensor]:

@@ -83,5 +83,4 @@ def bias_columns(kept: Kept, stack: str, n_slots: int) -> tuple[Slot, ...]:
 
 
 def _heads_of(kept: Kept, stack: str) -> list[int]:
-    """The heads left in any layer of a stack."""
     return sorted({head for key, heads in kept.items() if key[0] == stack for head in heads})

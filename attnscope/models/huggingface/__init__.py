@@ -1,4 +1,4 @@
-"""Models of Hugging Face's `transformers`, accessed through the library's own attention interface.
+"""Models of Hugging Face's `transformers`, accessed through its attention interface.
 
 Nothing here is imported, and the library neither, until such a model is opened.
 """

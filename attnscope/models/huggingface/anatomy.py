@@ -247,9 +247,7 @@ def _called(block: nn.Module, name: str, outputs: set[nn.Module]) -> list[nn.Mod
 
 
 def is_product(module: nn.Module) -> bool:
-    """Whether a module is a matrix product, with or without a bias; the library has its own kind for
-    GPT-2.
-    """
+    """Whether a module is a matrix product, with or without a bias; GPT-2 has its own kind."""
     return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
 
 

@@ -1,4 +1,4 @@
-"""A foreign config.json: read strictly, stripped of anything that could run code, and sized on paper.
+"""A foreign config.json: read strictly, stripped of code, and sized on paper.
 
 The library's own configuration classes accept almost anything; what they would stumble over later (a
 width of a billion, heads of zero, numbers as text) is refused here by name, before they see it.

@@ -1,4 +1,4 @@
-"""One pass in which everything between the parts of a model and its output is linear, with a proof.
+"""One pass in which everything between a model's parts and its output is linear, with a proof.
 
 What attention and feed-forward parts give is taken as given, each norm keeps the scale that it had, and so
 does an activation in the head: what is left between these sources and a difference of two logits is linear,
@@ -159,7 +159,6 @@ class FrozenPass:
         return _frozen_factor(arguments[0], output)
 
     def _bias_label(self, part: nn.Module) -> str:
-        """The owner of a bias, in words."""
         what = "norm" if is_norm(part) else "layer"
         if self._layer is not None:
             site = next((k for k, p in self._anatomy.projections.items() if p.module is part), None)

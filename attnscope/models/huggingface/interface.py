@@ -108,9 +108,7 @@ class RuleMask(Tensor):
     def __torch_function__(
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Answer shape and the like directly, moves and slices as rules, anything else on the laid-out
-        cells.
-        """
+        """Answer shape and the like directly, slices as rules, anything else on the laid-out cells."""
         kwargs = kwargs or {}
         if func in _metadata():
             with torch._C.DisableTorchFunctionSubclass():
@@ -257,9 +255,7 @@ def _recognise(function: MaskFunction, place: _Place, key_valid: Tensor | None) 
 
 @cache
 def _is_causal_as_named() -> bool:
-    """Whether the library's function of that name is plain causality: checked once, it closes over
-    nothing.
-    """
+    """Whether the library's function of that name is plain causality, checked once."""
     function = _masking().causal_mask_function
     places = [_Place(n, n + before, before, 0, torch.device("cpu")) for n, before in ((6, 0), (1, 9), (4, 3))]
     return all(_fits_band(function, place, None, 0) for place in places)
@@ -284,9 +280,7 @@ Band = tuple[int | None, int | None]
 
 
 def _band_of(function: Any) -> Band | None:
-    """Maximum distance back and ahead that a function of the library's masking module allows; None if
-    unknown.
-    """
+    """Largest distance back and ahead that a function of the library allows; None if unknown."""
     masking = _masking()
     if function is masking.causal_mask_function:
         return (None, 0)
@@ -361,9 +355,7 @@ class GivenMask:
 
 
 def read_mask(mask: Tensor, n_queries: int, n_keys: int) -> GivenMask:
-    """The rule behind any mask that a model may pass; raises UserError for one that cannot be applied
-    exactly.
-    """
+    """The rule behind any mask of a model; raises UserError for one that cannot be applied exactly."""
     if isinstance(mask, RuleMask):
         return GivenMask(rule=_rule_of(mask, n_queries, n_keys))
     return _remembered(mask, ("mask", n_queries, n_keys), lambda: _read_cells(mask, n_queries, n_keys))

@@ -1,4 +1,4 @@
-"""A library model as a network: the implementation of `Model` for every Hugging Face architecture.
+"""A library model as a network, for every Hugging Face architecture.
 
 Writing with a model of the library and its own cache of keys and values.
 
@@ -83,9 +83,7 @@ class CachedReading:
         self._cache.reorder_cache(chosen)
 
     def read(self, ids: Sequence[Sequence[int]], n_last: int = 1) -> Tensor:
-        """Read further tokens; gives the logits after each of the last `n_last`: [n_texts, n_last,
-        vocab_size].
-        """
+        """Read further tokens; gives the logits after the last `n_last`: [n_texts, n_last, vocab_size]."""
         device = self._model.device
         tokens = torch.tensor([list(row) for row in ids], dtype=torch.int64, device=device)
         arguments = {self._cache_name: self._cache, "use_cache": True, **self._arguments(tokens)}
@@ -214,7 +212,7 @@ class GuessReader:
 
 
 def can_cache(model: Any, ids: Sequence[int], source: Mapping[str, Tensor] | None) -> bool:
-    """Whether reading further, and taking back, give the logits of a single reading; tried on a few tokens.
+    """Whether reading further, and taking back, give the logits of a single reading.
 
     `source` is what the encoder of an encoder–decoder is called with.
     """
@@ -371,8 +369,7 @@ class HuggingFaceNetwork:
         return WholePass(output.logits)
 
     def say_all(self, case: Inputs | torch.Tensor, probe: Probe | None = None) -> torch.Tensor:
-        """The module's whole output for an input, or for the pixels [1, channels, height, width] of a
-        picture.
+        """The module's whole output for an input, or for the pixels of a picture.
 
         Its logits, or its last stream where it has no head; float32.
         """
@@ -415,9 +412,7 @@ class HuggingFaceNetwork:
         return token_positions(self.output_kind, inputs, mask_id)
 
     def _pooled_at(self, n_tokens: int) -> int:
-        """Position at which a label of the whole text is read: the first token of an encoder, else the
-        last.
-        """
+        """Position of a label of the whole text: the first token of an encoder, else the last."""
         return 0 if self.form == "encoder" else n_tokens - 1
 
     # -- writing ----------------------------------------------------------------------------------

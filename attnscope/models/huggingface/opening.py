@@ -291,7 +291,7 @@ def refuse_beyond_memory(plan: ModelOnPaper, where: Path, n_free: int) -> None:
 
 
 def fill_model(plan: ModelOnPaper, tensors: Mapping[str, Tensor], where: Path) -> tuple[Any, str]:
-    """The model in float32 on the CPU in evaluation mode, and a note on anything unusual about its weights.
+    """The model in float32 on the CPU, and a note on anything unusual about its weights.
 
     Raises LoadError with a table when the tensors are not those of the configuration.
     """

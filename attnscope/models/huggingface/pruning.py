@@ -267,7 +267,7 @@ def plan_slots(model: Any, plan: RemovalPlan, shape: PruneShape) -> dict[SiteKey
 
 @contextmanager
 def gated(model: nn.Module, gates: Gates) -> Iterator[None]:
-    """Multiply heads of `model` by `gates` before the output projection in the block; then restore it.
+    """Multiply heads of `model` by `gates` before the output projection in the block.
 
     It knows nothing of how heads are removed, so that the two can prove each other.
     """

@@ -278,7 +278,6 @@ def _counts_from_first(mask: Tensor) -> bool | None:
 
 
 def _lead_of(tensors: Sequence[Tensor]) -> torch.Size:
-    """The axes before heads, broadcast."""
     lead: torch.Size = torch.broadcast_shapes(  # type: ignore[no-untyped-call]
         *(tensor.shape[:-3] for tensor in tensors)
     )

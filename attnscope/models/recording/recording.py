@@ -454,7 +454,6 @@ class Recording:
         found: Any,
         row: int | None,
     ) -> RecordedCall:
-        """The call for one of its batch rows."""
         if kind == "softmax":
             weights = row_of_weights(found, row)
             record = record_of_weights(weights.clone(), name)

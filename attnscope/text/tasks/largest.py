@@ -9,7 +9,7 @@ from attnscope.text.examples import DrawnTask, Example, Range, TaskForm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LargestTask(DrawnTask):
-    """Different whole numbers below 100 in any order: which is the largest? Every other is linked to it.
+    """Different whole numbers below 100: which is the largest? Every other is linked to it.
 
     They are words like any other: that 7 is less than 12 is learned from the sets. Of each set the largest is
     drawn first, all being as likely, so that no number is nearly always the answer.

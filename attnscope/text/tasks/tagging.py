@@ -65,7 +65,6 @@ class TaggingTask(DrawnTask):
 
 
 def _subject(rng: random.Random) -> tuple[Tagged, bool]:
-    """Subject, and whether it is plural."""
     if rng.random() < 0.2:
         word, is_plural = rng.choice(_SUBJECTS)
         return [(word, "PRON")], is_plural
@@ -90,7 +89,6 @@ def _phrase(rng: random.Random) -> tuple[Tagged, bool]:
 
 
 def _predicate(rng: random.Random, is_plural: bool) -> Tagged:
-    """Predicate, agreeing with the subject."""
     adverb: Tagged = [(rng.choice(_ADVERBS), "ADV")] if rng.random() < 0.2 else []
     plain, third = rng.choice(_VERBS)
     way = rng.random()

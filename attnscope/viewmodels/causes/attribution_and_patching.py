@@ -1,6 +1,4 @@
-"""The causes of an output: parts that add up to a difference of two logits, and patching between two
-texts.
-"""
+"""The causes of an output: parts that add up, and patching between two texts."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -565,9 +563,7 @@ class PatchingState:
             self._again()
 
     def choose_answers(self, answer: WishedToken, other: WishedToken) -> None:
-        """Compare other tokens; None is the output of the first run, and of the second. A map is made
-        anew.
-        """
+        """Compare other tokens; None is the output of the first run, and of the second."""
         wished = (clean_wish(answer), clean_wish(other))
         if wished != (self.answer, self.other):
             self.answer, self.other = wished
@@ -618,9 +614,7 @@ class PatchingState:
 
     @property
     def _is_searching(self) -> bool:
-        """Whether the worker chooses the output token: texts with a target differ at a position unknown
-        here.
-        """
+        """Whether the worker chooses the output token, as for texts with a target."""
         return self._position is None and {"encoder", "decoder"} <= {*self.exchange.whats}
 
     def _on_model_or_trace(self) -> None:
@@ -638,9 +632,7 @@ class PatchingState:
         self.changed.selection.emit()
 
     def _propose(self) -> None:
-        """Suggest a second text for a new text: its counterpart among the samples, or the text itself for
-        editing.
-        """
+        """Suggest a second text: the counterpart among the samples, or the text itself for editing."""
         session = self._session
         if session.text != self._for_text:
             self._for_text, self._position = session.text, None

@@ -282,9 +282,7 @@ class InsideState:
 
     @property
     def rest_of_layer(self) -> dict[str, Value] | None:
-        """The options of *Layer step by step* that continue from here; None if the model does not
-        support it.
-        """
+        """The options of *Layer step by step* that continue from here; None if unsupported."""
         model, head = self._session.model, self._session.primary
         if model is None or model.is_recorded or head is None or head.stack not in _STACKS or not self.tokens:
             return None

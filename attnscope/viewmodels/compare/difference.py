@@ -385,7 +385,7 @@ def rows_of_both(
     n_rows: int = 8,
     lows: tuple[float | None, float | None] = (None, None),
 ) -> tuple[CandidateRow, ...]:
-    """The candidates of both sides, the most probable on either side first; `lows` are the smallest of each.
+    """The candidates of both sides, most probable first; `lows` are the smallest of each.
 
     `is_by_piece` takes pieces that read alike as one: models with different vocabularies number them
     differently. After three rows, those that would round to nothing on both sides are left out.
@@ -460,9 +460,7 @@ COPIED_TIP = (
 
 
 def copied_text(comparison: Comparison, index: int) -> str:
-    """Whether a prediction is generated or copied, before and after; empty for a model that copies
-    nothing.
-    """
+    """Whether a prediction is generated or copied, before and after; empty if nothing is copied."""
     sides = (comparison.before.p_write, comparison.after.p_write)
     if not all(index < len(side) for side in sides):
         return ""

@@ -81,7 +81,6 @@ class Differences:
 
     @property
     def _key(self) -> object:
-        """Key of an alignment."""
         return self._traces.numbers, self._session.compared.way, self._session.aspect.rows
 
     def forget(self) -> None:
@@ -90,9 +89,7 @@ class Differences:
         self.query.forget()
 
     def align(self) -> bool:
-        """Align the tokens of both traces and request the differences of all heads, once; returns whether it
-        did.
-        """
+        """Align the tokens of both traces and request all differences, once; returns whether it did."""
         both = self._traces.both
         if both is None or self.is_aligned:
             return False
@@ -192,7 +189,6 @@ class Choosing:
             self._change(look_words(self.choices, after), after)
 
     def _change(self, label: str, after: Comparing, group: str = "") -> None:
-        """One step of the session's history."""
         self._session.change(label, replace(self._session.setting, compared=after), group=group)
 
 

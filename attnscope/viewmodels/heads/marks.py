@@ -202,7 +202,6 @@ class AligningState:
         self.changed.alignment.emit()
 
     def _texts(self) -> tuple[str, str]:
-        """The two texts of the newest trace."""
         traced = self._session.traced
         if traced is None:
             return "", ""

@@ -312,7 +312,6 @@ class CurvesState:
             self.changed.point.emit()
 
     def _forget(self) -> None:
-        """Reset for another model."""
         self.stop()
         self.job.forget()
         self.curves, self.importances, self.hovered, self.chosen = (), (), None, None

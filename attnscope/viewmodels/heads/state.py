@@ -131,7 +131,6 @@ def role_words(card: HeadCard, offset: int | None, sites: Iterable[Site]) -> str
 
 
 def _offset_name(offset: int | None) -> str:
-    """Name of a head's heaviest offset."""
     names = {None: ROLE_NAMES["positional"], -1: "previous token", 0: "itself", 1: "next token"}
     return names.get(offset, f"offset {offset or 0:+d}")
 
@@ -479,7 +478,6 @@ class HeadsState:
             self._requests.cancel(number)
 
     def _forget(self) -> None:
-        """Reset for another model."""
         self._cancel_idle()
         self.job.forget()
         self._idle.forget()

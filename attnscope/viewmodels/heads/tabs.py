@@ -379,7 +379,6 @@ class WeightsState:
     # Inside
 
     def _forget(self) -> None:
-        """Reset for another model."""
         self._known.clear()
         self.job.forget()
         self.changed.head.emit()

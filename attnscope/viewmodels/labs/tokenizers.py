@@ -284,7 +284,6 @@ _FORMULA: dict[str, tuple[str, ...]] = {
 
 
 def _least_size(kind: str) -> int:
-    """The smallest of the sizes that a kind allows."""
     return min(size for size in VOCAB_SIZES if size >= len(SPECIALS) + KINDS[kind].least)
 
 

@@ -442,7 +442,6 @@ def labelled(head_map: HeadMap, rows: Rows) -> HeadMap:
 
 
 def _worst_check(maps: tuple[HeadMap, ...]) -> SelfCheck | None:
-    """The worst self-check of the maps in a blend."""
     checks = [one.check for one in maps if one.check is not None]
     return min(checks, key=lambda check: (check.is_good, -check.worst), default=None)
 
@@ -723,7 +722,7 @@ def shown_tokens(tokens: Tokens, aspect: Aspect) -> tuple[Token, ...]:
 
 
 def with_room(grid: SiteGrid, n_queries: int, n_keys: int) -> SiteGrid:
-    """The thumbnails of a target that is still being generated, with missing data in the rows to come.
+    """The thumbnails of a target that is still being generated, with empty rows to come.
 
     Of decoder self-attention the columns come with the rows. Thumbnails of fewer cells than their map stay.
     """

@@ -595,7 +595,6 @@ class MapTiles:
         )
 
     def _block_of(self, cell: tuple[int, int]) -> tuple[Part, Part]:
-        """The block of cells shown at a cell."""
         window, best = self.window, self.best
         assert window is not None
         b = best.b if best is not None else window.block

@@ -120,7 +120,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideChoice:
-    """The choice for a side. `model` None is the open one; `text` None the text in Explore, with its target.
+    """The choice for a side. `model` None is the open one; `text` None the text in Explore.
 
     With a text of its own, `target` None lets the model write its own.
     """
@@ -290,9 +290,7 @@ class History:
         self._is_open = change.before != change.after
 
     def reopen(self, label: str, before: Setting, now: Setting) -> None:
-        """Record that the model was reopened, as a step from its earlier state, with the same heads
-        selected.
-        """
+        """Record that the model was reopened, as a step, with the same heads selected."""
         self._is_open = False
         after = replace(now, selection=before.selection)
         self.record(Change(label=label, before=before, after=after, group="open"))
@@ -320,9 +318,7 @@ class History:
         return change.after
 
     def go_to(self, n_steps: int) -> Setting | None:
-        """Step back or forward until `n_steps` are done; returns the state to restore, None if nothing
-        changes.
-        """
+        """Step until `n_steps` are done; returns the state to restore, None if nothing changes."""
         setting = None
         n_steps = min(max(n_steps, 0), len(self._done) + len(self._undone))
         while len(self._done) != n_steps:
@@ -366,9 +362,7 @@ class History:
 
 
 class Histories:
-    """One history for each model, by its source and the hash of its weights; those of the latest models are
-    kept.
-    """
+    """One history for each model, by source and hash; those of the latest models are kept."""
 
     def __init__(self, n_models: int = 16) -> None:
         self._n_models = n_models
@@ -518,9 +512,7 @@ def in_words(change: Intervention, traced: Traced | None, rows: Rows = "read") -
 
 
 def fitting(interventions: Interventions, sites: tuple[Site, ...], *, is_same_text: bool) -> Interventions:
-    """Changes that still apply to another model or text: heads that exist, and positions only in the same
-    text.
-    """
+    """Changes that still apply: heads that exist, and positions only in the same text."""
     if not interventions:
         return ()
     heads = {head for site in sites for head in site.heads}
@@ -643,9 +635,7 @@ class HeadChanges:
         self._session.change(label, replace(setting, interventions=interventions))
 
     def leave_out_unfit_mask(self, traced: Traced) -> None:
-        """Drop a mask for another number of tokens, from a file for instance, which was not used for a
-        trace.
-        """
+        """Drop a mask for another number of tokens, which was not used for a trace."""
         session, setting = self._session, self._session.setting
         mask = mask_in(setting.interventions)
         if mask is None or traced.text != setting.text or mask.n_tokens == len(traced.source):

@@ -67,9 +67,7 @@ class KeptView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedSession:
-    """Content of a session file. `sha256` is of the model's weights; `warning` names what was not
-    understood.
-    """
+    """Content of a session file. `sha256` is of the weights; `warning` names what was not understood."""
 
     source: Annotated[Source, At("model.source")] = ""
     model: Annotated[str, At("model.name")] = ""
@@ -159,7 +157,6 @@ class _Heading:
 
 
 def _drop_nested(values: dict[str, object]) -> None:
-    """Remove notes and kept views from kept views."""
     stops = values.get("stops")
     for stop in stops if isinstance(stops, list) else ():
         if isinstance(stop, dict):
@@ -275,9 +272,7 @@ class KeptViews:
     # What the person does
 
     def add(self, name: str = "") -> bool:
-        """Keep the current display as a view after the current one; False if it is empty or there is no room
-        left.
-        """
+        """Keep the current display as a view after the current one; False if empty or no room is left."""
         saved = self._take()
         k = len(self.views) if self.at is None else self.at + 1
         if saved is None or len(self.views) >= MAX_VIEWS:

@@ -60,7 +60,7 @@ _SAYING = tuple(one for one in ALL_MEASURES.values() if one.on_text is not None 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureShown:
-    """One measure of one head: its value, and its position between the smallest and largest of all heads.
+    """One measure of one head: its value, and its position in the range of all heads.
 
     `place` lies in 0…1 and is NaN when the measure does not apply; `others` are all heads' places. An
     estimate from some `rows` of a very long map has a standard `error`.
@@ -175,8 +175,7 @@ def resting_words(grid: SiteGrid, head: HeadRef, keys: Sequence[Token]) -> str:
 
 
 def describe(measures: HeadMeasures, keys: Sequence[Token] = (), resting: str = "") -> str:
-    """Summary of the head's measures on this text, in one line; `keys` tell whether an end token was left
-    out.
+    """The head's measures on this text, in one line; `keys` tell if an end token was left out.
 
     `resting` are the words on rows that rest on one key, where they were counted.
     """

@@ -448,9 +448,7 @@ class MaskState:
         self._change("the model's own mask", None)
 
     def set_window(self, window: int) -> None:
-        """Set the number of positions on each side for the preset `window`; applied at once if it is in
-        use.
-        """
+        """Set the positions on each side for the preset `window`; applied at once if in use."""
         is_used = self.name == preset_name("window", self.window)
         self.window = max(0, window)
         if is_used:

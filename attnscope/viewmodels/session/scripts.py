@@ -40,9 +40,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scripts:
-    """Scripts that make something again; `is_command_whole` tells whether the command line covers all
-    of it.
-    """
+    """Scripts that make something again; `is_command_whole` if the command line covers all of it."""
 
     python: str
     command: str
@@ -107,7 +105,6 @@ def _traced(shown: Shown) -> list[str]:
 
 
 def _changes(name: str, interventions: Interventions) -> list[str]:
-    """The lines that name a list of interventions."""
     return [f"{name} = [", *(f"    {as_python(change)}," for change in interventions), "]"]
 
 

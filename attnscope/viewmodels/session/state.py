@@ -553,9 +553,7 @@ class Session:
         self.maps.fetch()
 
     def first_choice(self, stack: Stack | None) -> HeadRef | None:
-        """The head requested with the model, or with its name, or the most striking one, of a stack or of the
-        last.
-        """
+        """The requested head, or the most striking one, of a stack or of the last."""
         asked, sites = self.texts.samples.head_to_come, self.sites
         if asked is not None and stack is None and any(asked in site.heads for site in sites):
             return asked

@@ -129,9 +129,7 @@ def completions(words: Sequence[str], begun: str) -> list[str]:
 
 
 def nearest_words(words: Sequence[str], typed: str, n: int = N_NEAREST) -> list[str]:
-    """The words with the fewest letters to change; in a tie, those with the longest common beginning
-    first.
-    """
+    """The words with the fewest letters to change, then with the longest common beginning."""
     letters = typed[:_MAX_LETTERS].casefold()
 
     def order(word: str) -> tuple[int, int, str]:

@@ -53,8 +53,6 @@ Outputs = tuple[Output, Output]
 def _numbers(
     find: Callable[[Spot], T | None], said: Mapping[str, Callable[[T], str | None]]
 ) -> dict[str, Read]:
-    """The numbers of one thing, by their names."""
-
     def read(say: Callable[[T], str | None], spot: Spot) -> str | None:
         found = find(spot)
         return None if found is None else say(found)
@@ -474,9 +472,7 @@ class TourState:
     # Intents
 
     def start(self, name: str, at: int | None = None) -> None:
-        """Begin a tour where it was left, or `at` a step; a finished one begins anew. No effect if
-        unknown.
-        """
+        """Begin or continue a tour, or start `at` a step; no effect if unknown."""
         tour = self.find(name)
         if tour is None:
             return

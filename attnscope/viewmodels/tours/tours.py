@@ -155,9 +155,7 @@ class Tour:
     steps: Annotated[tuple[TourStep, ...], At(None)] = ()
 
     def scene(self, index: int) -> Scene:
-        """State of the window at a step: the scenes of all steps so far, with earlier requests, in their
-        order.
-        """
+        """State of the window at a step: the scenes of all steps so far, in order."""
         scene = Scene()
         for step in self.steps[:index]:
             scene = scene.then(step.do)
@@ -383,9 +381,7 @@ PRUNE_TEXTS, PRUNE_ORDERS = 8, 1
 
 @dataclass(slots=True)
 class SceneJob:
-    """`begin` is called once; `is_done` says whether the window is ready; it raises UserError if it never
-    will be.
-    """
+    """`begin` is called once; `is_done` says if the window is ready, or raises UserError if never."""
 
     what: str
     begin: Callable[[], None]

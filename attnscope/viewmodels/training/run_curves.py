@@ -162,7 +162,7 @@ class _Smoothing:
 def running_mean(
     values: Numbers1D, factor: float, sums: tuple[float, float] = (0.0, 0.0)
 ) -> tuple[Numbers1D, tuple[float, float]]:
-    """The exponential running mean `Σ f^(t-j) x_j / Σ f^(t-j)` over j ≤ t, and the sums to continue from.
+    """The running mean `Σ f^(t-j) x_j / Σ f^(t-j)` over j ≤ t, and the sums to continue from.
 
     The division by the sum of the factors is the bias correction of Kingma & Ba 2015, section 3. `factor`
     lies in 0…1; 0 returns the values. Values that are not finite are left out of both sums and stay NaN.

@@ -59,9 +59,7 @@ class Follower:
         self._asked = _Asked()
 
     def follow(self, owner: str, folder: str, sink: Sink) -> None:
-        """Report to `sink` the events in `folder`, from its beginning on; no effect if it is followed
-        already.
-        """
+        """Report to `sink` the events in `folder`, from its beginning on, unless followed already."""
         if (owner, folder) not in self._places:
             self._places[owner, folder] = _Place(folder=folder, sink=sink, due_at=self._clock())
 
@@ -461,9 +459,7 @@ class RunsState:
 
     @property
     def fitted(self) -> tuple[RunSummary, ...]:
-        """The runs of the scaling plot, by name: those shown, and those hidden only because of their
-        number.
-        """
+        """The runs of the scaling plot, by name, including those hidden only because of their number."""
         return self._by_name(self._shown | self._waiting)
 
     def _by_name(self, folders: set[str]) -> tuple[RunSummary, ...]:

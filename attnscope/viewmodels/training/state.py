@@ -257,9 +257,7 @@ class TrainingState:
     # --- where it runs ----------------------------------------------------------------------------
 
     def open_recipe(self, path: str) -> None:
-        """Open a recipe file and, unless the user chose one, set a run folder of its name. Raises
-        LoadError.
-        """
+        """Open a recipe file and, unless the user chose one, set a run folder. Raises LoadError."""
         self.recipe.open(path)
         self.place.offer(self.run.folder)
 

@@ -1,4 +1,4 @@
-"""Several runs of one recipe, started from the window: `attnscope train --sweep` as a process of its own.
+"""Several runs of one recipe, started from the window: `attnscope train --sweep` as a process.
 
 The command line's engine does it all; here its folder is followed: `sweep.toml` is the recipe, `sweep.log`
 what it tells, `sweep.json` its end. It is stopped by closing its standard input, which saves the run in
@@ -41,7 +41,7 @@ _DAMAGED = (ValueError, TypeError, KeyError, RecursionError, OverflowError)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepWish:
-    """The requested sweep: `values` are texts like `model.d_model=64,128`, `seeds` a number or a list.
+    """The requested sweep: `values` like `model.d_model=64,128`, `seeds` a number or a list.
 
     With `keep_best` only so many runs go on after the step `after`.
     """
@@ -54,9 +54,7 @@ class SweepWish:
 
     @property
     def seed_list(self) -> str:
-        """The seeds by comma; a single number means that many, from 0. Raises RecipeError for 0 or too
-        many.
-        """
+        """The seeds by comma, or a number of seeds from 0. Raises RecipeError for 0 or too many."""
         text = self.seeds.strip()
         if not text.isdecimal():
             return text
@@ -113,9 +111,7 @@ def forget_wish(folder: str) -> None:
 
 
 def unfinished_wish(where: Path, name: str, recipe: str) -> SweepWish | None:
-    """The newest unfinished request for runs of exactly this recipe, in folders of `where` with such
-    names.
-    """
+    """The newest unfinished request for runs of exactly this recipe, in folders of `where`."""
     try:
         files = [file for file in where.glob(f"*/{_WISH_FILE}") if file.parent.name.startswith(name)]
         files.sort(key=lambda file: file.stat().st_mtime, reverse=True)
@@ -236,9 +232,7 @@ class SweepState:
         return _anchored(recipe.text, Path(recipe.folder or "."))
 
     def summary(self, wish: SweepWish) -> str:
-        """Number of runs, their approximate time, and which continue; raises RecipeError for anything
-        invalid.
-        """
+        """Number of runs, approximate time, and which continue; raises RecipeError if invalid."""
         words = summary_of(wish, self.training.planning.plan)
         if wish.place_problem:
             raise UserError(wish.place_problem)
@@ -274,9 +268,7 @@ class SweepState:
 
     @property
     def left(self) -> tuple[str, float]:
-        """The folder of runs that was active when the program was closed, and the time; empty and 0 for
-        none.
-        """
+        """The folder of runs active when the program was closed, and the time; empty and 0 for none."""
         if self.is_active:
             return "", 0.0
         return newest_unfinished([paths.runs_folder(), *map(Path, self.training.runs.remembered[0])])
@@ -324,7 +316,6 @@ class SweepState:
             self.changed.emit()
 
     def _list_runs(self, *, is_over: bool) -> None:
-        """List the existing runs, as each appears."""
         n = _n_begun(self.out, self._runs)
         if n and (n > self._n_folders or is_over):
             self._n_folders = n

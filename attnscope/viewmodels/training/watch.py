@@ -1,4 +1,4 @@
-"""The sentence whose attention is redrawn while a model learns, and its replay over the checkpoints.
+"""The sentence whose attention is redrawn while a model learns, and its replay.
 
 Time comes from a clock that is passed in.
 """
@@ -105,7 +105,7 @@ class KeptPictures:
 
 
 class Replay:
-    """The checkpoints at which a sentence can be viewed, and the slider over them; `place` None: live.
+    """The checkpoints at which a sentence can be viewed, and their slider; `place` None: live.
 
     `tell` is called when something has changed, `look` after it when the slider was moved.
     """
@@ -263,8 +263,7 @@ def telling_stack(grids: Sequence[SiteGrid]) -> Stack | None:
 
 
 def telling_head(grids: Sequence[SiteGrid]) -> HeadRef | None:
-    """The head whose weights depend most on the query: the first one shown of a finished run. None without
-    heads.
+    """The head whose weights depend most on the query. None without heads.
 
     That is the mutual information of query and key, I = H(mean of the rows) − mean of H(row), every query as
     likely (Shannon 1948), of the thumbnails. Of heads that tell as much, the first of the latest layer.

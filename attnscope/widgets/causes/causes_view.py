@@ -250,7 +250,6 @@ class PartBars(Telling, Dressed):
                 self._paint_row(painter, row, low, max(high - low, 1e-12))
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Describe the part under the cursor."""
         row = self.row_at(event.position().y())
         is_head = row >= 0 and self._parts[row].head is not None
         self.setCursor(Qt.CursorShape.PointingHandCursor if is_head else Qt.CursorShape.ArrowCursor)

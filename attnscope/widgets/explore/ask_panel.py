@@ -1,6 +1,4 @@
-"""Asking questions about the model and its text: the list of questions, options, and the answer below
-them.
-"""
+"""Asking questions about the model and its text: questions, options, and the answer."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -304,9 +302,7 @@ class _TablePart(Dressed):
         self.fit_room()
 
     def _measure(self) -> None:
-        """Preferred width of each column for heading and first cells, within bounds, and width of its
-        heading.
-        """
+        """Preferred width of each column for heading and first cells, and width of its heading."""
         inside, heading = self._shown.fontMetrics(), self._shown.horizontalHeader().fontMetrics()
         padding, self._wanted, self._least = round(type_px(_CELL_PADDING_PX)), [], []
         for k, name in enumerate(self._table.columns):
@@ -459,7 +455,6 @@ class AskPanel(Dressed):
         self._stale.check()
 
     def _show_stale(self, is_stale: bool) -> None:
-        """Dim outdated content."""
         self.answer.setEnabled(not is_stale)
         self.sentence.setEnabled(not is_stale)
 

@@ -476,9 +476,7 @@ class AlternativeTable(Dressed):
         return type_px(40)
 
     def _paint_row(self, painter: QPainter, place: QRectF, row: Candidate, name: str) -> None:
-        """Paint the piece, a bar for each number, and the numbers; those excluded by the settings are
-        faint.
-        """
+        """Paint the piece, a bar for each number, and the numbers; excluded ones are faint."""
         palette, is_written = self.theme, row.token.id == self._written_id
         n_numbers = self._number_px * (2 if self._is_drawn else 1)
         n_piece, is_cut = (

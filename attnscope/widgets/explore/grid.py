@@ -534,7 +534,6 @@ class GridView(MapWidget):
         return self._layout(self.seen.zoom, self.seen.offset)
 
     def _layout(self, zoom: float, offset: QPointF | None = None) -> GridLayout:
-        """Layout at a given zoom and offset."""
         room = _room(QRectF(self.rect()), self._grids, self._most_px)
         return grid_layout(room, self._grids, zoom=zoom, offset=offset)
 

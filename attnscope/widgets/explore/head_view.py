@@ -212,9 +212,7 @@ _WALKS = {
 
 
 class PictureView(MapWidget):
-    """A head's map over a picture: a click makes a patch the query, arrows walk; requests only while
-    visible.
-    """
+    """A head's map over a picture: a click makes a patch the query, arrows walk."""
 
     cell_hovered = Signal(int, int, float)
     """Query, key and weight of the patch under the cursor; NaN where there is none."""

@@ -311,7 +311,6 @@ def _paint_frames(
     parts: list[tuple[Part, Part]],
     palette: Palette,
 ) -> None:
-    """Frame parts of the map, visibly on any colour."""
     painter.save()
     painter.setClipRect(layout.cells)
     painter.setBrush(Qt.BrushStyle.NoBrush)

@@ -236,9 +236,7 @@ _PAIR_TOOLTIPS = (
 
 
 class TokenLine(QWidget):
-    """One text of a session as tokens, with notes beside them; the token pointed at is highlighted
-    everywhere.
-    """
+    """One text of a session as tokens, with notes beside them."""
 
     merges_wanted = Signal(str)
 
@@ -316,7 +314,6 @@ def _n_ahead(session: Session) -> int:
 
 
 def _sides(session: Session) -> tuple[Axis, Axis]:
-    """Sides of the shown stack's queries and keys."""
     model = session.model
     sites = model.sites if model else ()
     return sides_of(session.stack, sites, has_target=bool(model and model.takes_target))
@@ -605,9 +602,7 @@ class _LineEdit(QLineEdit):
             super().keyPressEvent(event)
 
     def event(self, event: QEvent) -> bool:
-        """Take every key except those of an undo that is not the field's own; Tab while words are
-        suggested.
-        """
+        """Take every key except those of an undo that is not the field's own; Tab for suggestions."""
         if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
             if event.key() == Qt.Key.Key_Tab and self.words.takes(event):
                 return True

@@ -523,7 +523,7 @@ _PAUSE_MS = 120
 
 
 class ExportDialog(QDialog):
-    """Chooses how figures are written; it stays open, and reports which file was written or why none was.
+    """Chooses how figures are written; stays open, and reports the file or the error.
 
     `kept` are the choices of the last time. `keeps_panels` has lines and grid among the panels from the
     start, as a figure that is opened has them.

@@ -239,7 +239,6 @@ def _with_gold(spec: HeadFigure, gold: tuple[GoldCell, ...]) -> HeadFigure:
 
 
 def _origin(session: Session, model: ModelInfo, caption: Caption) -> FigureOrigin:
-    """Origin of the figures, for figure files."""
     return FigureOrigin(
         source=model.source,
         model=model.name,

@@ -1,6 +1,4 @@
-"""Removing heads: the tab of pruning curves on the Heads page, and the dialog that removes heads that are
-off.
-"""
+"""Removing heads: the tab of pruning curves on the Heads page, and the dialog."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -375,7 +373,6 @@ class PruneDialog(QDialog):
                 cells.addWidget(label, i, k)
 
     def _list(self) -> QWidget:
-        """The heads to remove, a line for each site."""
         content = named(QWidget(), role="panel")
         cells = QGridLayout(content)
         cells.setContentsMargins(12, 8, 12, 8)

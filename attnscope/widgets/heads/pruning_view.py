@@ -105,7 +105,6 @@ class PruningPlot(LinePlot):
         return QPointF(self.mapFromScene(there))
 
     def _place(self, n_removed: int, value: float) -> QPointF:
-        """Position of a number on the axes."""
         if self._has_log:
             value = float(np.log10(value)) if value > 0 else float("nan")
         return QPointF(n_removed, value)
@@ -161,7 +160,6 @@ class PruningPlot(LinePlot):
         return [PointRef(curve=curve, index=k) for curve in self._curves() for k in range(len(curve.points))]
 
     def _draw_bands(self) -> None:
-        """The intervals, filled."""
         plot = self.getPlotItem()
         for band in self._bands:
             plot.removeItem(band)

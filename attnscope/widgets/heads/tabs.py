@@ -169,7 +169,6 @@ class AlikePage(Dressed):
         self.table.scrollToTop()
 
     def _show_nearest(self) -> None:
-        """Show the heads nearest to the selected one."""
         head = self._state.selected
         near = self._state.nearest(head) if head is not None else ()
         words = ", ".join(f"{other.label} ({significant(value, 3)})" for other, value in near)
@@ -274,7 +273,6 @@ class PairTable(Telling, Dressed):
                 self._paint_row(painter, type_px(_HEAD_PX) + k * row, pair, abs(pair.value) / largest)
 
     def _places(self, top: float) -> tuple[QRectF, QRectF, QRectF, QRectF]:
-        """Rectangles of a row's tokens, bar and number."""
         row, room, arrow = type_px(_ROW_PX), type_px(_NUMBER_PX), type_px(_ARROW_PX)
         right = self.width() - _RIGHT_PX
         token = min(_TOKEN_SHARE * right, type_px(150))

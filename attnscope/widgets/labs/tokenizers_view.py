@@ -560,7 +560,6 @@ class MergesView(LabFrame):
 
     @property
     def _size_shown(self) -> int:
-        """The size nearest to the chosen one."""
         chosen = self.state.wish.vocab_size
         return min(range(len(VOCAB_SIZES)), key=lambda k: abs(VOCAB_SIZES[k] - chosen))
 

@@ -72,9 +72,7 @@ title and axis."""
 
 
 class PositionColumn(Dressed):
-    """Shows one PositionTable; cursors and views are reported to the page, which passes them to all
-    columns.
-    """
+    """Shows one PositionTable; cursors and views are reported to the page."""
 
     matrix_hovered = Signal(int, int)
     cosine_hovered = Signal(int, int)
@@ -529,9 +527,7 @@ class PositionsPage(Dressed):
         self._show_stale()
 
     def _show_view(self) -> None:
-        """Show the matrices, or a figure of another view; an invalid choice changes nothing and shows the
-        reason.
-        """
+        """Show the matrices, or another view; an invalid choice only shows the reason."""
         state = self._state
         kind = VIEWS[state.view]
         self._views.setCurrentIndex(self._views.findData(state.view))

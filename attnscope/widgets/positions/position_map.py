@@ -21,7 +21,7 @@ Matrix = NDArray[np.float32]
 
 
 def colour_words(values: Matrix, limit: float, palette: Palette) -> NDArray[np.uint32]:
-    """Colours of [rows, columns] values from −limit to limit, diverging about 0; missing data if not finite.
+    """Colours of [rows, columns] values from −limit to limit, diverging about 0.
 
     Raises ValueError for what is not a matrix with at least one cell: a drawing library given such an
     array would end the process.

@@ -1,4 +1,4 @@
-"""Everything about learning in one window: the Learn page, the tours with their bar, help, the invitation.
+"""Learning in one window: the Learn page, the tours with their bar, help, the invitation.
 
 Tours and help are read when they are first asked for: the window opens on Explore and is not kept waiting.
 """

@@ -1,6 +1,4 @@
-"""Charts of runs beside their curves: loss against size, data or compute, and the inspected steps of
-one run.
-"""
+"""Charts of runs: loss against size, data or compute, and the inspected steps of one run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,6 +1,4 @@
-"""The curves of one or several runs: loss large, rate, gradient norm and speed beside it, with a common
-cursor.
-"""
+"""The curves of one or several runs: loss large, the others beside it, with a common cursor."""
 
 from collections.abc import Callable
 from typing import cast

@@ -95,7 +95,6 @@ class RecipeEditor(Dressing, QPlainTextEdit):
         self.set_marked_line(self._marked)
 
     def _fit_type(self) -> None:
-        """Use the current size of type."""
         sheet = _FONT.replace("@type@", str(round(type_px(12))))
         if sheet == self.styleSheet():
             return

@@ -624,7 +624,6 @@ class RunPanel(Dressed):
         return self._sweep.is_active and self._state.run.status.phase == "idle"
 
     def _show_start(self) -> None:
-        """Show what Start does, and why it is disabled."""
         state = self._state
         for control in (self._start, self.start_action):
             control.setEnabled(state.can_start or state.can_lengthen)

@@ -195,7 +195,6 @@ class SweepDialog(QDialog):
 
     @Slot()
     def _show_sum(self) -> None:
-        """Show the size of the request, or its fault."""
         if self._state.is_active:
             self._tell(self._state.what)
             self.start_button.setEnabled(False)

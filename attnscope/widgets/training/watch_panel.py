@@ -301,9 +301,7 @@ class WatchPanel(QWidget):
 
 
 def _answer_words(comparison: Comparison, tokens: Sequence[Token]) -> str:
-    """The model's output for the sentence: its verdict on a second one, its generated text, or its first
-    prediction.
-    """
+    """The model's output for the sentence: its verdict, its generated text, or its prediction."""
     output = comparison.after
     if output.follows is not None:
         return f"says “{next_verdict(output.follows)}” {percent(max(output.follows, 1.0 - output.follows))}"

@@ -1,6 +1,4 @@
-"""The bars: above, the program, its menus, the open model, the theme; below, whether the results can be
-trusted.
-"""
+"""The bars: above, menus, the open model, the theme; below, whether results can be trusted."""
 
 from collections.abc import Mapping, Sequence
 

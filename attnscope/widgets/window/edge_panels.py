@@ -42,7 +42,7 @@ class GivesWay(Protocol):
 
 
 class RightEdge(QObject):
-    """Keeps `panel` at the right edge of `over`, at its height and `width_px` wide at the size of type.
+    """Keeps `panel` at the right edge of `over`, `width_px` wide at the size of type.
 
     The page in front becomes as much narrower as it can; nothing of it lies below the panel then.
     """

@@ -59,7 +59,7 @@ _PRESSING = (Qt.Key.Key_Space, Qt.Key.Key_Return, Qt.Key.Key_Enter)
 
 
 class SteadyFocus(QObject):
-    """When a control can no longer hold the focus, moves it to a neighbour, in every window of the program.
+    """When a control can no longer hold the focus, moves it to a neighbour, in every window.
 
     It goes back to the control when that can be used again, unless a user has gone elsewhere.
     """

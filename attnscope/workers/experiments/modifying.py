@@ -1,5 +1,4 @@
-"""Modifications of a small encoder–decoder, actually trained and evaluated: Narang et al. 2021 on a toy
-scale.
+"""Modifications of a small encoder–decoder, actually trained: Narang et al. 2021 on a toy scale.
 
     symbol   meaning                                                             shape
     early    loss after a quarter of the steps, nats a token of held-out texts   [n_seeds]

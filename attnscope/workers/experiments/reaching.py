@@ -1,4 +1,4 @@
-"""Loss past the trained length: tiny decoders that differ only in their positions, actually trained.
+"""Loss past the trained length: trained tiny decoders that differ only in their positions.
 
     symbol   meaning                                                           shape
     L        trained length; texts that are read are FURTHER times as long      one number

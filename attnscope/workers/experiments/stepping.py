@@ -1,5 +1,4 @@
-"""The same training in float32 at once, in parts, with blocks computed twice, and in bfloat16: the
-differences.
+"""The same training in float32, in parts, with blocks computed twice, and in bfloat16.
 
     symbol   meaning                                                                   shape
     g, g₆₄   gradient of the first step over all weights, and the same in float64      [n_weights]
@@ -45,9 +44,7 @@ _CHANCE = 0.2
 
 @experiment(StepsQuestion)
 def measure_steps(question: StepsQuestion) -> Iterator[ExperimentNews]:
-    """Yield news after every step, which all methods take alternately: other load on the computer slows all
-    alike.
-    """
+    """Yield news after every step, alternating methods: other load slows all alike."""
     exact = gradient_of(question, "whole", torch.float64)
     trained = [_Trained(question, way, exact) for way in STEP_WAYS]
     for n_done, ids in zip(range(1, N_STEPS + 1), batches_of(question), strict=False):

@@ -1,4 +1,4 @@
-"""Memory that training keeps for its gradients against depth: plain layers and reversible ones, measured.
+"""Memory that training keeps for its gradients against depth: plain and reversible layers.
 
     symbol   meaning                                                             shape
     kept     bytes that autograd holds once the loss is known                    one number

@@ -1,5 +1,4 @@
-"""BLEU of a translation model, as an experiment: pairs of sentences are translated a few at a time, and
-scored.
+"""BLEU of a translation model, as an experiment: a few pairs at a time are translated and scored.
 
 Each source is translated once, with all the references that its lines have. Short sources come first, so the
 score on the way is one of short sentences.
@@ -36,9 +35,7 @@ Texts = list[tuple[str, tuple[str, ...]]]
 
 @experiment_of_model(BleuQuestion)
 def bleu_of_model(question: BleuQuestion, get_model: GetModel) -> Iterator[ExperimentNews]:
-    """Yield news after every few translations, with the score so far; its interval and parts with the
-    last.
-    """
+    """Yield news after every few translations; interval and parts with the last."""
     require_counter()
     texts, pairs = asked_texts(question)
     yield ExperimentNews(n_done=0, n_total=len(texts))

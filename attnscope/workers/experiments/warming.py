@@ -44,9 +44,7 @@ _NEWS_EVERY = 10
 
 @experiment(WarmupQuestion)
 def try_warmups(question: WarmupQuestion) -> Iterator[ExperimentNews]:
-    """Yield news every few steps, the methods in turn; the last is complete. All have the same weights and
-    texts.
-    """
+    """Yield news every few steps, the methods in turn. All have the same weights and texts."""
     models = [new_model(question) for _ in WARMINGS]
     every = [train_way(model, warming, question) for model, warming in zip(models, WARMINGS, strict=True)]
     edges = tuple(torch.linspace(FIRST, LAST, N_BINS + 1, dtype=torch.float64).tolist())

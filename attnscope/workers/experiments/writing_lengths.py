@@ -1,5 +1,4 @@
-"""Quality by length: small models that write rows of tokens backwards or unchanged, actually trained and
-evaluated.
+"""Quality by length: small trained models that write rows of tokens backwards or unchanged.
 
     symbol    meaning                                                        shape
     L         longest row of training; rows of up to 1.5 L are read          one number
