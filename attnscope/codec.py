@@ -437,7 +437,6 @@ class _Place(NamedTuple):
 
 
 def _beside(kind: type[Any], hint: Any, default: Any = None) -> Any:
-    """Metadata of one kind in a type's annotation."""
     about = hint.__metadata__ if typing.get_origin(hint) is Annotated else ()
     return next((one for one in about if isinstance(one, kind)), default)
 

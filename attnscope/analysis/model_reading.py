@@ -469,7 +469,6 @@ class ModelReading:
         return self._network.run(self._inputs, self._probe)
 
     def _traced(self, sites: Iterable[SiteKey]) -> tuple[Pass, Mapping[SiteKey, SiteRecord]]:
-        """Run one more pass, and record these sites."""
         probe = TraceProbe(self._model.sites, self._gates, wanted=frozenset(sites), edits=self._edits)
         return self._network.run(self._inputs, probe), probe.records
 

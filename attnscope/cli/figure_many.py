@@ -111,7 +111,6 @@ def _kept_figure(arguments: argparse.Namespace, kept: "FigureSpec") -> "Figure":
 
 
 def _read_again(arguments: argparse.Namespace, saved: "SavedFigure") -> "tuple[Trace, Model]":
-    """The file's text read again by its model."""
     origin = saved.origin
     model = _load(arguments, origin.source)
     if origin.sha256 and model.info.sha256 != origin.sha256:

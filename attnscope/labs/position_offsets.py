@@ -319,8 +319,6 @@ def _turning(shown: Offsets) -> Chart:
 
 
 def _turns(shown: Offsets) -> Chart:
-    """Turns of each pair over the trained length."""
-
     def line(name: str, turns: Numbers, colour: int) -> Series:
         places = (np.arange(len(turns)) + 0.5) / len(turns)
         return Series(name=name, xs=places, ys=turns, colour=colour, has_points=True)

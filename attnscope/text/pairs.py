@@ -333,7 +333,6 @@ def _put(text: str, span: tuple[int, int], word: str) -> str:
 
 
 def _single(links: np.ndarray) -> Iterator[tuple[int, int]]:
-    """The one-to-one links of a pair."""
     targets, sources = (Counter(links[:, side].tolist()) for side in (0, 1))
     for t, s in links.tolist():
         if targets[t] == 1 and sources[s] == 1:

@@ -452,7 +452,6 @@ class RunFolder:
 
 
 def _by_step(entries: Iterable[Path]) -> tuple[tuple[int, Path], ...]:
-    """Files named after a step, with that step."""
     named = ((entry.name.removesuffix(".safetensors"), entry) for entry in entries)
     return tuple(sorted((int(name), entry) for name, entry in named if name.isascii() and name.isdigit()))
 

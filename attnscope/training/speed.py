@@ -134,7 +134,6 @@ def _cause(recipe: Recipe) -> str:
 
 
 def _beside(recipe: Recipe, device: torch.device, pace: Pace) -> tuple[tuple[str, float], ...]:
-    """Seconds outside the steps, by part."""
     training = recipe.training
     step_s = step_flops(recipe, mean_tokens(recipe)) / pace.flops_per_s
     n_evaluations = -(-training.n_steps // training.evaluate_every)

@@ -122,7 +122,6 @@ class FieldCache:
             pixels[:n_rows] = pixels[-n_rows:].copy()
 
     def _paint_rows(self, field: LinesField, first: int, n: int) -> None:
-        """Draw some of the picture's own rows."""
         scale = self._picture.devicePixelRatio()
         corner = field.rect.toAlignedRect().topLeft()
         rows = QRectF(0.0, first / scale, self._picture.width() / scale, n / scale).translated(corner)

@@ -67,7 +67,6 @@ def _nested(rng: random.Random, depth: int, n_lists: int) -> list[list[str | int
 
 
 def _insert(rng: random.Random, some: list[str | int], item: str | int) -> None:
-    """Insert it somewhere after the name."""
     some.insert(rng.randint(1, len(some)), item)
 
 

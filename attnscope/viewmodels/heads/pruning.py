@@ -305,7 +305,6 @@ class CurvesState:
     # Inside
 
     def _drop_growing(self) -> None:
-        """Remove a curve that was left incomplete."""
         if self.growing:
             self.growing, self.hovered = (), None
             self.changed.curves.emit()

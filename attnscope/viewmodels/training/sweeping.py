@@ -345,7 +345,6 @@ class SweepState:
 
 
 def _n_begun(out: str, runs: Sequence[SweepRun]) -> int:
-    """Number of runs whose folder holds one."""
     return sum(os.path.isfile(os.path.join(out, run.name, "recipe.toml")) for run in runs)
 
 

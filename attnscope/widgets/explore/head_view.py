@@ -105,7 +105,6 @@ class HeadView(CellMapWidget[HeadMap]):
             return self._layout_of(self.shown)
 
     def _factor_now(self) -> float:
-        """Size of type beside the cells shown."""
         if self.shown is None or not self._is_on_stage:
             return self.type_factor()
         with type_at(self.type_factor()):

@@ -305,7 +305,6 @@ class HeadInspector(Dressed):
         return held - shown + rows
 
     def _make_room(self) -> None:
-        """Keep the measures uncut."""
         for layout in (self._heading, self._rows):  # type may have grown: they hear of it at the next event
             layout.invalidate()
         self.setMinimumHeight(self.least_height(has_measures=not self.measures.isHidden()))

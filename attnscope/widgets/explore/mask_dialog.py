@@ -470,7 +470,6 @@ def open_mask_editor(session: Session, window: QWidget) -> None:
 
 
 def _swatch(state: str) -> QFrame:
-    """A cell as the grid paints it, for the legend."""
     cell = QFrame()
     cell.setProperty("swatch", state)
     cell.setFixedSize(round(type_px(11)), round(type_px(11)))

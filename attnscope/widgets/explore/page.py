@@ -524,5 +524,4 @@ class ExplorePage(Dressed):
 
 
 def _is_of_mixer(session: Session) -> bool:
-    """Whether a mixer takes the place of attention."""
     return session.model is not None and bool(session.model.mixer)

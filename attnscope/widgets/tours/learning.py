@@ -124,7 +124,6 @@ class PointerFrame(Dressed):
             painter.drawRoundedRect(frame, _RADIUS_PX, _RADIUS_PX)
 
     def _watch(self) -> None:
-        """Observe moves of the target and its parents."""
         wanted: list[QWidget] = []
         widget = self._target
         while widget is not None:
