@@ -88,7 +88,7 @@ def bring_draft_back(training: TrainingState, folder: Path) -> None:
         training.place.offer(training.run.folder)
 
 
-# Closing the window over a training: the person is asked, and it closes once that is saved.
+# Closing the window during training: the user is asked, and it closes once the run is saved.
 
 Ask = Callable[[QWidget, str], bool]
 

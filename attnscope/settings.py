@@ -139,7 +139,7 @@ def write_settings(settings: Settings, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
-        pass  # replace_file says why in the person's words
+        pass  # replace_file gives the reason in the user's words
     replace_file(folder / SETTINGS_NAME, settings_to_json(settings).encode())
 
 

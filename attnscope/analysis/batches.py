@@ -159,7 +159,7 @@ def _row_of(model: Model, sample: Sample) -> _Row:
         return _Row(ids, ids, None, inputs.segments)
     ends = isinstance(sample, Example) and words.has("end")
     labels = [*ids[1:], words.end_id if ends else NOT_SCORED]
-    n_given += sum(id >= model.info.vocab_size for id in ids)  # memory tokens are told by nobody
+    n_given += sum(id >= model.info.vocab_size for id in ids)  # memory tokens are never predicted
     labels[:n_given] = [NOT_SCORED] * min(n_given, len(labels))
     if not isinstance(sample, Example):
         _leave_out_end(inputs.source.tokens, labels)

@@ -501,7 +501,7 @@ def check_position(position: int, n: int) -> int:
 
 
 MAX_EDGES = 100_000
-"""Many more than can be told apart."""
+"""Many more than can be distinguished."""
 _Node = tuple[int, int]
 _Weights = list[list[tuple[int, NDArray[np.float64]]]]
 

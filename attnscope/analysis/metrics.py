@@ -71,7 +71,7 @@ from attnscope.text import Example, is_of_word
 from attnscope.trace import Trace, weights_to_sum
 
 Counts = NDArray[np.float64]
-"""What each text adds to the sums, [n_texts, n_sums]."""
+"""Contribution of each text to the sums, [n_texts, n_sums]."""
 N_COUNTS = 10
 _ORDER = 4
 

@@ -258,7 +258,7 @@ class ModelReading:
             )
         network = self._network
         n_memory = network.config.memory_tokens if isinstance(network, OwnNetwork) else 0
-        tokens = self.tokens[n_memory:]  # what stands in front of the text is told by nobody
+        tokens = self.tokens[n_memory:]  # tokens in front of the text are never predicted
         if len(tokens) < 2:
             raise UserError("The text has only one token.", expected="a longer text")
         return NextTokens(

@@ -66,7 +66,7 @@ _TABLES = (
     "positions_embed",
     "embed_position",
 )
-"""What tables of positions are called in models of other libraries."""
+"""Names of position tables in models of other libraries."""
 
 
 class OwnPositions(NamedTuple):

@@ -301,7 +301,7 @@ def routed(routers: Mapping[int, nn.Module]) -> Iterator[dict[int, Any]]:
 
 
 Norm = tuple[Numbers, Numbers]
-"""What a norm read and what it gave."""
+"""Input and output of a norm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -300,7 +300,7 @@ def heads_then_means(n_heads: Sequence[int]) -> NDArray[np.int64]:
 
 
 MAX_CELLS = 64_000_000
-"""Larger layers are not aligned: heads · queries · keys, gone through while the person waits."""
+"""Larger layers are not aligned: heads · queries · keys, computed while the user waits."""
 _BLOCK_CELLS = 4_000_000
 """So many weights are held at once."""
 

@@ -147,7 +147,7 @@ _NAMES: MappingProxyType[tuple[str, str], Callable[[], Iterable[str]]] = Mapping
         ("bench", "GROUP"): lambda: _in("cli.bench", "NAMES"),
     }
 )
-"""What a metavar stands for, of one command or of all."""
+"""Meaning of a metavar, of one command or of all."""
 
 
 # The three shells.
@@ -382,4 +382,4 @@ def _fish_quoted(word: str) -> str:
 SHELLS: MappingProxyType[str, Callable[[tuple[Option, ...], tuple[Completed, ...]], str]] = MappingProxyType(
     {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}
 )
-"""What writes the script of each shell."""
+"""The writer of each shell's script."""

@@ -83,7 +83,7 @@ def _cells(run: "RunSummary") -> tuple[str, ...]:
 
 
 _ENDS = ("done", "stopped")
-"""How a run ends that came as far as it was to come."""
+"""How a complete run ends."""
 
 
 def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:

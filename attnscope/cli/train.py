@@ -335,7 +335,7 @@ _NEXT = {
     "done": ("To look at it", "attnscope", "open"),
     "stopped": ("To go on with it", "attnscope", "train", "--resume"),
 }
-"""What a person can do with a run that has ended."""
+"""Next steps for a run that has ended."""
 
 
 class _BarTeller:

@@ -410,9 +410,9 @@ PARTS: tuple[tuple[str, str, Quantity], ...] = (
 )
 """Title, unit and quantity of each chart, in order; what a loss is the mean over, only the runs tell."""
 LINEAR: tuple[Quantity, ...] = ("speed", "accuracy", "heads", "spans", "pairs", "sizes")
-"""What is never drawn by its logarithm."""
+"""Never drawn on a logarithmic axis."""
 SHARES: tuple[Quantity, ...] = ("accuracy", "pairs")
-"""What is never above 1."""
+"""Never above 1."""
 
 
 def shown_charts(

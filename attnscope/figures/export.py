@@ -44,7 +44,7 @@ _FAMILY = re.compile(r'font-family="([^"]*)"')
 _X = re.compile(r'(?<![\w-])x="[^"]*"')
 _BOLD = 600
 _ALIASES = ("Sans Serif", "Sans", "Serif", "Monospace", ".AppleSystemUIFont", "MS Shell Dlg 2")
-"""What a system calls the font that it chose, and no other system knows."""
+"""A system's alias for its default font, unknown to other systems."""
 _GENERIC = ("sans-serif", "serif", "monospace")
 _SANS = ("Helvetica", "Arial", "Liberation Sans", "sans-serif")
 _SERIF, _MONO = ("Times", "Times New Roman", "serif"), ("Courier", "Courier New", "monospace")

@@ -72,7 +72,7 @@ Node = Symbol | Space | Scripted | Fraction | Root | Fence | Row
 
 _CLOSING = {"(": ")", "[": "]", "‖": "‖", "|": "|"}
 _BETWEEN = frozenset("+−-=≈≤≥<>→←∼,;:±")
-"""What ends a numerator or a denominator."""
+"""Ends a numerator or a denominator."""
 _AFTER_UNIT = _BETWEEN | frozenset(" )]‖|/")
 _SUPER = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱᵀ′", "0123456789+−=()niT′", strict=True))
 _SUB = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ", "0123456789+−=()aeijklmnoprstuvx", strict=True))

@@ -29,7 +29,7 @@ from attnscope.figures.views.panels import PanelsFigure
 from attnscope.records.tokens import Token
 
 MAX_BYTES = 300_000
-"""What one figure may add to a notebook."""
+"""Maximum size of one figure in a notebook."""
 MAX_EXACT = 20_000
 """Weights that are kept as numbers of 4 bytes; of more, only levels are."""
 MAX_CELLS = 150_000

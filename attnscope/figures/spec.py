@@ -95,7 +95,7 @@ class FigureOrigin:
 
 
 Choice = Literal["colours", "scale", "values", "bar", "turn", "every", "plain", "badge", "special", "axes"]
-"""What a person may choose of the look of some figures, and what changes nothing in others."""
+"""Settings of the look that some figures have and others ignore."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,7 @@ class FigureSpec(ABC):
     has_cells: ClassVar[bool] = False
     """Whether weights may be written in its cells."""
     tells_evenness: ClassVar[bool] = False
-    """Whether a reader is told of maps that are of one colour all over."""
+    """Whether to warn of maps in a uniform colour."""
     shows: ClassVar[Literal["one head", "heads", "all heads"]] = "heads"
     """Which heads of a trace it draws: one, those that are named, or all of a stack if none is named."""
     reads_trace: ClassVar[bool] = False
@@ -153,7 +153,7 @@ class FigureSpec(ABC):
     is_asked: ClassVar[bool] = False
     """Whether a file of it holds the question to the model where it can: see `asked`."""
     text_name: ClassVar[str] = "Text"
-    """What the model read is, in the caption."""
+    """Name of the model's input, in the caption."""
 
     gates: Gates = NO_GATES
     interventions: Interventions = ()

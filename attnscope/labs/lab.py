@@ -50,9 +50,9 @@ class LabEntry(Scheme):
 
     group: ClassVar[LabGroup]
     shows: ClassVar[str] = ""
-    """What it shows, in one line."""
+    """Its content, in one line."""
     source: ClassVar[str] = ""
-    """Where that comes from: authors and year."""
+    """Its source: authors and year."""
     search: ClassVar[tuple[str, ...]] = ()
     """Further words of lectures that find it."""
     help: ClassVar[str] = ""
@@ -69,7 +69,7 @@ class Lab(LabEntry, Generic[C, S]):
     example: C
     """The choice that it opens with."""
     asks: ClassVar[type[Question] | None] = None
-    """What the worker is asked, with the settings of the choice; its `answer` holds what is known of it."""
+    """The question to the worker, with the settings of the choice; its `answer` is the result so far."""
     dragged: ClassVar[tuple[int, ...]] = ()
     """The charts in which something is dragged."""
     other_page: ClassVar[tuple[str, str] | None] = None

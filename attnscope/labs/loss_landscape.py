@@ -31,7 +31,7 @@ WIDTH, N_POINTS, N_STEPS, GRID = 12, 96, 200, 25
 CHANCE = float(np.log(2))
 """The loss of a guess."""
 _SHOWN = 4 * CHANCE
-"""Where the colours of the maps end."""
+"""The end of the maps' colours."""
 _RATE, _MEAN, _SQUARE = 0.01, 0.9, 0.99
 _FLOOR = 1e-6
 _NEAR = 0.75

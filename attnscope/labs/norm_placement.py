@@ -43,7 +43,7 @@ CLAIM = (
 )
 STACK_NAMES: dict[GradientStack, str] = {"decoder": "decoder", "encoder": "encoder"}
 _ALIKE = 1.25
-"""Numbers that differ by less than this factor are told as alike."""
+"""Numbers that differ by less than this factor are called similar."""
 PLACE_NAMES: dict[Place, str] = {"post": "norm after", "pre": "norm before"}
 
 

@@ -26,7 +26,7 @@ SIZES: tuple[int, ...] = tuple(2**k for k in range(11))
 MAX_KEYS = 64
 _N_QUERIES = 100
 _AS_LARGE = 0.95
-"""A gradient of at least this share of the scaled one's is told as no smaller."""
+"""A gradient of at least this share of the scaled one's counts as no smaller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

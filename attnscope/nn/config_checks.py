@@ -179,7 +179,7 @@ _ACTIONS = {
     "has_attention": 'Start from a recipe whose body is "rnn", "gru" or "lstm", such as reverse-bahdanau, '
     "or leave has_attention out."
 }
-"""What to do about a key that goes wrong with another one."""
+"""Advice for a key in conflict with another."""
 Fault = tuple[str, str]
 """The key that is wrong, and what was expected of it."""
 

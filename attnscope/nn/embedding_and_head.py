@@ -196,7 +196,7 @@ def make_head(config: ModelConfig) -> "Head | LabelHead":
 
 
 ANSWER = "answer"
-"""What a token is called that lies between start and end."""
+"""Name of a token between start and end."""
 
 
 def pointed(told: Tensor, may_point_to: Sequence[int]) -> Tensor:

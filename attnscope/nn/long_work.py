@@ -49,7 +49,7 @@ def asking_as_here() -> Callable[[], AbstractContextManager[None]]:
 
 
 PAINTED_S = 0.05
-"""Time for the window to paint what was told: three of its frames."""
+"""Time for the window to paint the progress: three frames."""
 _heard = threading.local()
 
 

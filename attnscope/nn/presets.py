@@ -234,4 +234,4 @@ PUBLISHED = MappingProxyType(
         ),
     }
 )
-"""What was published of each, by name."""
+"""Published facts about each, by name."""

@@ -351,9 +351,9 @@ class Question(Scheme, ABC):
     """A question about a model and a text. `name` is typed, `title` displayed."""
 
     words: ClassVar[str] = ""
-    """What it shows, in one line."""
+    """Its content, in one line."""
     source: ClassVar[str] = ""
-    """Where it comes from: authors and year."""
+    """Its source: authors and year."""
     needs: ClassVar[str] = "any model"
     """Which models can be asked, in words."""
     formula: ClassVar[str] = ""
@@ -364,7 +364,7 @@ class Question(Scheme, ABC):
     is_of_head: ClassVar[bool] = False
     """Whether it is about one head: in the window, the selected one."""
     options: ClassVar[Any] = NoOptions()
-    """What may be chosen, as it is at first: a frozen dataclass of the settings of `attnscope.fields`."""
+    """Default options: a frozen dataclass of settings of `attnscope.fields`."""
 
     @abstractmethod
     def answer(self, reading: Reading, options: Any) -> Answer:

@@ -36,7 +36,7 @@ Reader = Literal["attention", "convolution", "gru", "retention", "selective"]
 """What moves numbers from token to token: `mixer` of a decoder's configuration, or the cells of a GRU."""
 READERS: tuple[Reader, ...] = get_args(Reader)
 DISTANCES: tuple[int, ...] = (1, 2, 4, 8, 16, 24, 32, 48)
-"""How far back the token stands that a reader is to say again; each is trained alone."""
+"""Distance of the token to repeat; each is trained separately."""
 ALL_RIGHT = 0.999
 """A reader that tells this share of the tokens has nothing more to learn."""
 

@@ -423,7 +423,7 @@ class Findings:
 
 
 UNMEASURED = Findings(table=bare_table("", ()), cards=())
-"""What is known of the heads of a model before a pass."""
+"""Facts about a model's heads before a pass."""
 
 
 OWN_TEXTS = ""

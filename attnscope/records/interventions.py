@@ -418,4 +418,4 @@ HEAD_FORMS = {
     Interventions: Through(tuple[object, ...], interventions_as_json, interventions_from_json),
     Gates: Through(tuple[tuple[HeadRef, float], ...], attrgetter("values"), Gates.of),
 }
-"""How documents hold what is changed of heads; see `Codec`."""
+"""Form of changes to heads in documents; see `Codec`."""

@@ -16,7 +16,7 @@ Form = Literal["encoder", "decoder", "encoder-decoder"]
 InputKind = Literal["text", "picture", "recording", "attention"]
 SOURCE = "source"
 Source = Annotated[str, SOURCE]
-"""What opens a model, such as a path: files name it by its place beside them."""
+"""Source of a model, such as a path: files store it relative to themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

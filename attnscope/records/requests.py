@@ -17,10 +17,10 @@ class Request:
 
     is_view: ClassVar[bool] = False
     needs_model: ClassVar[str] = ""
-    """What only a running model can do, in words; empty where recorded attention can answer too."""
+    """Part that needs a running model, in words; empty if recorded attention can answer too."""
 
     number: int = 0
-    """What its reply will bear; 0 until it is sent, or where nobody waits for the reply."""
+    """Number of its reply; 0 until it is sent, or if no reply is expected."""
 
     @property
     def place(self) -> str:

@@ -322,16 +322,16 @@ def once_words(sites: Iterable[Site], head: HeadRef) -> str:
 
 Axis = Literal["source", "target", "summary", "sentences", "slots"]
 Rows = Literal["written", "read"]
-"""What a row of cross-attention is called after: the token written there, or the query, which is read."""
+"""What a row of cross-attention is named after: the token generated there, or the query, which is read."""
 ROWS: tuple[Rows, ...] = get_args(Rows)
 Scale = Literal["fixed", "head", "row"]
-"""What the top of the colour scale means."""
+"""Meaning of the top of the colour scale."""
 Blend = Literal["none", "mean", "max", "sum"]
 Over = Literal["selection", "layer", "stack"]
 Hidden = Literal["nothing", "first", "special", "both"]
 Block = Literal["all", "aa", "ab", "ba", "bb"]
 NOT_WRITTEN = Token(id=-1, piece="(next)", is_special=True)
-"""Follows the last token of a target where nobody knows what the model would write."""
+"""Follows the last token of a target if the model's next token is unknown."""
 _ROWS: dict[Stack, Axis] = {
     "encoder": "source",
     "decoder": "target",

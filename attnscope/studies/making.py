@@ -36,7 +36,7 @@ QUICK = {
     "data.n_examples": "40",
     "schedule.warmup_steps": "1",
 }
-"""What makes a recipe so small that only its files and not its numbers mean anything."""
+"""Overrides that make a recipe tiny: only its files, not its numbers, are meaningful."""
 
 DEMO, _TASK = "grammar", "english-french"
 """The demo model that translates, and the task it was trained on."""

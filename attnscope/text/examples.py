@@ -85,7 +85,7 @@ class TaskKind(ABC):
     order: ClassVar[int] = 0
     forms: ClassVar[tuple[TaskForm, ...]] = ()
     writes: ClassVar[str] = ""
-    """What the target is, in a word or two, where there is one."""
+    """Kind of target, in a word or two, if there is one."""
 
     @abstractmethod
     def examples(self, n: int, *, seed: int, held_out: bool = False) -> list[Example]:

@@ -223,7 +223,7 @@ STATES = _adjectives(
     sad triste
     """
 )
-"""What only people and animals are: after `because`, `it` is then who does it."""
+"""Adjectives of people and animals only: after `because`, `it` is then the agent."""
 SHAPES = _adjectives(
     """
     wide large
@@ -232,7 +232,7 @@ SHAPES = _adjectives(
     dangerous dangereux dangereux dangereuse dangereuses
     """
 )
-"""What only places are: after `because`, `it` is then the place."""
+"""Adjectives of places only: after `because`, `it` is then the place."""
 
 VERBS = _verbs(
     """

@@ -45,7 +45,7 @@ class BpeModel:
     ids: Mapping[str, int]
     ranks: Mapping[Pair, int]
     unknown: tuple[str, ...] = ()
-    """What stands for a letter that the vocabulary lacks; nothing where it is left out."""
+    """Replacement of a letter missing from the vocabulary; empty if it is left out."""
     part_prefix: str = ""
     word_suffix: str = ""
     has_byte_entries: bool = False

@@ -36,7 +36,7 @@ _CODEC = Codec(is_sparse=True, odd="texts", caps=Caps(number=math.inf))  # a che
 _TENSORS = ("q", "k", "lse")
 _VALUES = ("v", "out")
 _MAX_NAME, _MAX_NOTE, _MAX_NOTES = 200, 1000, 20
-"""What is shown of a file's own words, in characters and in notes."""
+"""Limits on a file's own text, in characters and in notes."""
 
 
 def save_records(path: str | Path, texts: Sequence[TextRecord], *, has_logits: bool = True) -> None:

@@ -154,7 +154,7 @@ def share_at(step: int, schedule: SchedulePart, *, n_steps: int) -> float:
 
 
 FUSED_DEVICES = ("cpu", "cuda", "mps")
-"""Where torch has Adam and AdamW as one kernel."""
+"""Devices with fused kernels for Adam and AdamW in torch."""
 _BELOW = ("tokens", "encoder_embedding", "decoder_embedding", "encoder_relative", "decoder_relative")
 
 

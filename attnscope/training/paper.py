@@ -163,7 +163,7 @@ def _tokens(line: bytes, kind: str, vocab_size: int, first: int) -> tuple[int, i
 
 
 _SITE_BYTES, _TOKEN_BYTES = 1000, 100
-"""What the header of a file of traces says of a site and of a token, at most."""
+"""Maximum header size of a trace file, for a site and for a token."""
 PROGRAM_BYTES = (680 if torch.version.cuda or torch.version.hip else 380) * 2**20
 """What a process that trains holds beside the parts of its model: Python, torch and what they set aside."""
 KERNEL_BYTES, _N_SHAPES_MADE = 230 * 2**20, 250

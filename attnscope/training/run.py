@@ -70,7 +70,7 @@ _EVENTS: dict[str, type[Any]] = {
     "finished": Finished,
 }
 _CODEC = Codec(odd="null", caps=Caps(whole=2**53, number=math.inf))
-"""What is counted or measured is no larger."""
+"""Upper limit of counts and measurements."""
 _NAMES = {kind: name for name, kind in _EVENTS.items()}
 
 

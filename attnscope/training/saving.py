@@ -281,7 +281,7 @@ def load_state(path: Path, *, has_values: bool = True) -> tuple[ResumeState, dic
 _FIRST_PAUSE_S = 5.0
 _LONGEST_PAUSE_S = 300.0
 _SPARE_BYTES = 1_000_000
-"""What a checkpoint may take beside its tensors."""
+"""Size of a checkpoint besides its tensors."""
 
 
 class Saver:

@@ -96,7 +96,7 @@ _OF_SPEED = {
     "training": ("batch_size", "accumulate", "precision", "checkpointing", "compile"),
     "start": ("lora_rank", "prompt_tokens"),
 }
-"""What of a recipe, beside its model and the options of its task, decides how long a step takes."""
+"""Keys of a recipe, besides its model and task options, that determine the time of a step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,9 +62,9 @@ _PER_TOKEN = ("tokens.weight", "head.bias", "head.weight")
 """Our tensors that have a row for each token."""
 _OF_LAYER = re.compile(r"\.\d+\.")
 _COMPUTED = (".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias", ".inv_freq")
-"""What files hold of each layer that is no weight."""
+"""Entries of each layer in files that are not weights."""
 _OLDER = {".gamma": ".weight", ".beta": ".bias"}
-"""How norms were named at first."""
+"""Former names of norms."""
 
 
 def foreign_folder(source: str) -> Path | None:
@@ -210,9 +210,9 @@ def _state(
 
 
 _FREE = frozenset({"vocab_size", "dropout", "attention_dropout", "kept_heads"})
-"""What may differ from the model one goes on from: nothing of it is a weight."""
+"""Keys that may differ from the initial model: none of them is a weight."""
 _ADDED = frozenset({"has_pooler", "has_next_sentence", "n_segments", "n_labels", "memory_tokens"})
-"""What a model may get that it did not have; its weights begin anew."""
+"""Parts that a model may gain; their weights begin anew."""
 _LAYERS = frozenset({"n_layers", "n_decoder_layers"})
 _LAST_OF_BLOCK = re.compile(
     r"(encoder|decoder)\.(\d+)\.(?:attention\.output|cross\.output|feed_forward\.(?:experts\.\d+\.)?down)\."
@@ -220,7 +220,7 @@ _LAST_OF_BLOCK = re.compile(
 """What a block adds to the residual stream, it adds through these."""
 _POSITIONS, _SEGMENTS = (f"encoder_embedding.{part}.weight" for part in ("positions", "segments"))
 _OF_LABELS = frozenset({"pooling", "sentence_encoder", "reads_pair"})
-"""What a model that told no labels never looked at."""
+"""Keys without effect in a model that predicted no labels."""
 
 
 def anchored_path(path: str, folder: Path) -> str:

@@ -256,7 +256,7 @@ _LISTS: Mapping[str, Callable[[], str]] = {
     "tokenizers": lambda: _worded(TOKENIZERS),
     "views": lambda: ", ".join(f"`{name}`" for name in module_names("attnscope.figures.views")),
 }
-"""What a page may ask for by its name in two braces."""
+"""Parts that a page can include by name in double braces."""
 
 
 def _sections(page: HelpPage) -> list[tuple[str, str]]:

@@ -54,7 +54,7 @@ class Posts:
 
 
 NOBODY = Posts()
-"""Where no request is answered."""
+"""No request is answered there."""
 
 # Handing every reply of the worker to the part of the window that asked, and to nobody else.
 

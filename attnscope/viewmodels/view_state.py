@@ -15,7 +15,7 @@ from attnscope.viewmodels.session.file import LookSaved
 
 Page = Literal["explore", "compare", "heads", "positions", "train", "labs", "learn"]
 _FORMER_PAGES = {"kernels": "labs"}
-"""What pages were called when a session or the settings were written."""
+"""Former names of pages in sessions and settings."""
 HeadViewKind = Literal["heatmap", "lines", "picture", "inside"]
 Theme = Literal["system", "light", "dark", "projector"]
 Side = Literal["source", "target"]
@@ -23,7 +23,7 @@ PagePart = Literal[
     "bars", "texts", "looks", "measures", "grid", "inspector", "answers", "list", "curves", "watch"
 ]
 PRESENTED_WITHOUT: frozenset[PagePart] = frozenset({"bars", "texts", "looks", "measures", "list"})
-"""What is not data, and goes while the pages are presented."""
+"""Everything but the data, hidden while presenting."""
 
 SCALES: dict[Scale, str] = {
     "fixed": "0 to 1",
@@ -119,7 +119,7 @@ class ViewState:
     is_enlarged: bool = False
     is_presenting: bool = False
     folded: frozenset[PagePart] = frozenset()
-    """What a tour has folded away; see `hides`."""
+    """Parts folded by a tour; see `hides`."""
     hovered_head: HeadRef | None = None
     picture_query: int = 0
     """The token whose weights are laid over a picture; told by the view of it, for scripts."""

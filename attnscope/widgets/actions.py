@@ -357,7 +357,7 @@ ACTIONS: tuple[ActionSpec, ...] = (
 )
 
 HEAD_ACTIONS = ("toggle-heads", "prune-all-but", "invert", "reset", "enlarge", "export", "copy-figure")
-"""What the context menu of a head offers."""
+"""The context menu of a head."""
 
 HANDS: tuple[tuple[str, str], ...] = (
     ("Select a head", "click, arrow keys"),
@@ -374,7 +374,7 @@ HANDS: tuple[tuple[str, str], ...] = (
     ("On a picture: choose a patch, the first token", "click, ← → ↑ ↓, Home"),
     ("Step by step: next step, query, key", "← →, ↑ ↓, Shift+↑ ↓"),
 )
-"""What the mouse and keys do inside the views."""
+"""Mouse and keyboard in the views."""
 
 
 def build_actions(parent: QWidget) -> dict[str, QAction]:

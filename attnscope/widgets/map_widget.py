@@ -186,9 +186,9 @@ ARROWS = {
     Qt.Key.Key_Up: (-1, 0),
     Qt.Key.Key_Down: (1, 0),
 }
-"""How many rows and columns further an arrow key goes."""
+"""Rows and columns per arrow key."""
 ZOOM_KEYS = {Qt.Key.Key_Plus: 1.25, Qt.Key.Key_Equal: 1.25, Qt.Key.Key_Minus: 0.8}
-"""How much a key zooms."""
+"""Zoom factor of a key."""
 
 
 class Drag:

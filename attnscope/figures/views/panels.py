@@ -53,7 +53,7 @@ _MAX_IN_FILE = len(string.ascii_lowercase)
 """One letter each: so many panels a figure file may hold."""
 MAX_COLUMNS = 6
 ALSO = ("lines", "grid")
-"""What stands beside the maps of heads."""
+"""Panels beside the maps of heads."""
 HEADER_PX = 24.0
 _MARGIN_PX = 12.0
 _LETTER_PX = 20.0

@@ -378,7 +378,7 @@ class PictureFigure(MapsFigure):
         ]
 
     def without_special(self) -> Self:
-        return self  # patches are told by their number
+        return self  # patches are identified by their number
 
     def rows(self) -> Iterator[Iterable[str]]:
         yield (*cell_header(), "weight")

@@ -18,7 +18,7 @@ from attnscope.records.charts import Chart, Series
 from attnscope.records.maps import PositionCheck, PositionTable
 
 MOST = 8
-"""As many curves of one chart can be told apart."""
+"""Number of distinguishable curves in one chart."""
 _MARGIN_PX, _GAP_PX = 12.0, 18.0
 _CHART_PX = 168.0
 

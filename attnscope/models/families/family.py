@@ -30,7 +30,7 @@ from attnscope.records.sites import Site, SiteKey
 from attnscope.schemes import Scheme
 
 Seen = list[Any]
-"""What hooks of a family saw in one pass, in the order of the layers."""
+"""Data seen by a family's hooks in one pass, in the order of the layers."""
 
 
 class Handle(Protocol):
@@ -414,7 +414,7 @@ class AdoptableFamily(Family, ABC):
     """A family that can be converted to our models."""
 
     prefix: ClassVar[str]
-    """What may stand before every name of its body."""
+    """Possible prefix of every name of its body."""
     defaults: ClassVar[Mapping[str, Any]]
     """The library's, for keys that config.json does not write."""
 

@@ -27,7 +27,7 @@ from attnscope.models.families.family import Family, Seen, own_setting
 class Longformer(Family):
     name, title = "longformer", "Longformer"
     windowed: ClassVar[tuple[str, str]] = ("attentions", "global_attentions")
-    """What the model calls p and g."""
+    """The model's names for p and g."""
 
     def laid_out(
         self, output: Mapping[str, Any], n_tokens: int, *, config: Any, seen: Seen

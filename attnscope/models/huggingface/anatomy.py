@@ -288,7 +288,7 @@ def _find_projections(network: HuggingFaceNetwork) -> dict[SiteKey, CallPlace]:
 
 
 _N_TEXTS, _N_TOKENS = 16, 11
-"""As many tokens as no model has heads: the axes of a tensor are told by their sizes."""
+"""More tokens than any model has heads: the axes of a tensor are identified by their sizes."""
 _N_PICTURES = 2
 
 

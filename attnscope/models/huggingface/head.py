@@ -217,7 +217,7 @@ class LayerStreams:
 
     streams: tuple[Tensor, ...]
     logits: Callable[[Tensor], Tensor]
-    """What streams [n_rows, d_model] would say: float32 [n_rows, n_answers]."""
+    """Output for streams [n_rows, d_model]: float32 [n_rows, n_answers]."""
 
 
 def read_layer_streams(model: Any, arguments: Mapping[str, Any]) -> LayerStreams:

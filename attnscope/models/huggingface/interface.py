@@ -461,7 +461,7 @@ def _remembered(tensor: Tensor, key: _Key, find: Callable[[], _Found]) -> _Found
 
 
 NAME = "attnscope"
-"""What the library calls our attention."""
+"""The library's name for our attention."""
 
 _HARMLESS = frozenset(
     {

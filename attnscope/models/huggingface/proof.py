@@ -26,7 +26,7 @@ RUN_ERRORS = (
     *(RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError),
     *(NotImplementedError, AssertionError),
 )
-"""What the library's models raise for an input, or a way of being run, that they cannot take."""
+"""Exceptions of the library's models for an unsupported input or way of running."""
 
 Example = Mapping[str, Any]
 Outputs = dict[str, Tensor]

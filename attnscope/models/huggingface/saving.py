@@ -23,7 +23,7 @@ from attnscope.nn.own_module import OwnModule
 from attnscope.text import TOKENIZER_FILE, Tokenizer, read_tokenizer_file
 
 _FREE = ("dropout", "attention_dropout")
-"""What a model that is not trained further does not use."""
+"""Not used by a model that is not trained further."""
 _ROLES = {"begin": "bos", "end": "eos", "pad": "pad", "unknown": "unk", "mask": "mask"}
 _N_TRIED, _NEARNESS = 24, 1e-5
 

@@ -18,11 +18,11 @@ class Mask(Scheme):
     """A mask; by default a window with step 1."""
 
     words: ClassVar[str] = ""
-    """What a query sees, for people."""
+    """Keys that a query sees, in words."""
     formula: ClassVar[str] = ""
     """The keys j that query i sees, as the lab shows it; without one it shows the words."""
     source: ClassVar[str] = ""
-    """Where it comes from: authors and year."""
+    """Its source: authors and year."""
     choices: ClassVar[tuple[str, ...]] = ()
     """The keys of a configuration that it reads."""
     is_full: ClassVar[bool] = False

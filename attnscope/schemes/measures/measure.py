@@ -131,7 +131,7 @@ class Measure(Scheme):
 
     unit: ClassVar[str] = "weight"
     definition: ClassVar[str] = ""
-    """What it is over texts, with its source."""
+    """Its definition over texts, with its source."""
     limits: ClassVar[tuple[float, float]] = (0.0, 1.0)
     """The least and the most that it can be."""
     is_self_only: ClassVar[bool] = False
@@ -147,9 +147,9 @@ class Measure(Scheme):
     rests: ClassVar[bool] = False
     """Whether it is about keys on which heads rest that have nothing to do: the first one, special tokens."""
     says: ClassVar[str] = ""
-    """What a head does that has much of it; `{noun}` is what a key is."""
+    """Role of a head with a large value; `{noun}` is the noun for a key."""
     of: ClassVar[str] = "text"
-    """What its mean is over."""
+    """The texts or rows of its mean."""
     like: ClassVar[str] = ""
     """Of a measure that does not come from the rows of a text: whose telling texts stand for its own."""
     sums: "tuple[Reading, ...]" = ()

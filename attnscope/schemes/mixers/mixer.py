@@ -20,9 +20,9 @@ class Mixer(Scheme):
     """A mixer of a decoder's layers; by default one that is not attention."""
 
     words: ClassVar[str] = ""
-    """What it does, for people."""
+    """Description for the user."""
     source: ClassVar[str] = ""
-    """Where it comes from: authors and year."""
+    """Its source: authors and year."""
     formula: ClassVar[str] = ""
     """The weight w_ij that the token i gives to the value of the token j ≤ i."""
     choices: ClassVar[tuple[str, ...]] = ()

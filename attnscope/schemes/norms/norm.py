@@ -19,9 +19,9 @@ class NormScheme(Scheme):
     """A norm; by default with a gain for each column and, if `has_bias`, a bias."""
 
     words: ClassVar[str] = ""
-    """What it does, for people."""
+    """Description for the user."""
     source: ClassVar[str] = ""
-    """Where it comes from: authors and year."""
+    """Its source: authors and year."""
     choices: ClassVar[tuple[str, ...]] = ()
     """The keys of a configuration that it reads."""
     is_nothing: ClassVar[bool] = False
@@ -33,9 +33,9 @@ class NormScheme(Scheme):
     is_of_batch: ClassVar[bool] = False
     """Whether in training a token's numbers depend on the other tokens of its batch."""
     running: ClassVar[tuple[tuple[str, float], ...]] = ()
-    """What it keeps of the batches it has seen, a number for each column: name and first value."""
+    """State kept over batches, a number for each column: name and first value."""
     warning: ClassVar[str] = ""
-    """What a person who chooses it should know before training, a sentence."""
+    """Advice to the user before training, one sentence."""
 
     def faults(self, config: "ModelConfig") -> Iterator[tuple[str, str]]:
         """Keys of a Transformer that conflict with this norm, with what is expected."""

@@ -46,9 +46,9 @@ class ObjectiveScheme(Scheme):
     """An objective; by default one of pieces that scores every token."""
 
     words: ClassVar[str] = ""
-    """What the model learns to do, for people."""
+    """The learning task, in words."""
     source: ClassVar[str] = ""
-    """Where it comes from: authors and year."""
+    """Its source: authors and year."""
     choices: ClassVar[tuple[str, ...]] = ()
     """The keys of [objective] that it reads, besides `label_smoothing`."""
     forms: ClassVar[tuple[str, ...]] = ("decoder",)
@@ -56,9 +56,9 @@ class ObjectiveScheme(Scheme):
     data: ClassVar[tuple[str, ...]] = ("text",)
     """The kinds of data that it reads; tasks besides, see `reads_task`."""
     labels: ClassVar[Literal["", "text", "token", "place"]] = ""
-    """What a label is told of; empty where pieces are predicted."""
+    """The subject of a label; empty if pieces are predicted."""
     over: ClassVar[str] = "token"
-    """What losses are the mean over, and accuracies the share of."""
+    """Unit over which losses and accuracies are averaged."""
     presets: ClassVar[str] = ""
     """The heading of the published sizes that learned by it; empty where none is listed."""
     hides_tokens: ClassVar[bool] = False

@@ -22,9 +22,9 @@ class OptimizerScheme(Scheme):
     """
 
     words: ClassVar[str] = ""
-    """What its steps are like, for people."""
+    """Description of its steps for the user."""
     source: ClassVar[str] = ""
-    """Where it comes from: authors and year."""
+    """Its source: authors and year."""
     choices: ClassVar[tuple[str, ...]] = ()
     """The keys of [optimizer] that it reads, besides the learning rate."""
     needs_whole: ClassVar[bool] = False

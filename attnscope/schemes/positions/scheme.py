@@ -28,7 +28,7 @@ class PositionScheme(Scheme):
     """A position scheme; by default one that encodes nothing."""
 
     words: ClassVar[str] = ""
-    """What it does, for people."""
+    """Description for the user."""
     formula: ClassVar[str] = ""
     """What is added to the embedding e_t of token t, or the score s_ij of query i and key j, not yet scaled.
 
@@ -36,7 +36,7 @@ class PositionScheme(Scheme):
     and three spaces.
     """
     source: ClassVar[str] = ""
-    """Where it comes from: authors and year."""
+    """Its source: authors and year."""
     choices: ClassVar[tuple[str, ...]] = ()
     """The keys of a configuration that it reads and others may not."""
     is_of_text: ClassVar[bool] = False
@@ -52,13 +52,13 @@ class PositionScheme(Scheme):
     falls: ClassVar[bool] = False
     """Whether scores fall with the distance, by `slopes`."""
     bias_words: ClassVar[str] = ""
-    """What the bias is that a stack learns by distance, for the page *Positions*."""
+    """Description of the learned bias by distance, for the page *Positions*."""
     learned_part: ClassVar[str] = "positions"
-    """What the parameters of a stack are called where they are counted."""
+    """Name of a stack's parameters in counts."""
     is_turn: ClassVar[bool] = False
     """Whether queries and keys are turned, by the two tables of `turns`."""
     page_title: ClassVar[str] = ""
-    """What the page *Positions* calls it; empty where it is not shown there."""
+    """Its name on the page *Positions*; empty if it is not shown there."""
     is_compared: ClassVar[bool] = False
     """Whether the lab on longer texts trains a model with it."""
 

@@ -13,9 +13,9 @@ class Residual(Scheme):
     """How the branches of a layer are added to their input."""
 
     words: ClassVar[str] = ""
-    """What it does, for people."""
+    """Description for the user."""
     source: ClassVar[str] = ""
-    """Where it comes from: authors and year."""
+    """Its source: authors and year."""
     formula: ClassVar[str] = ""
     """The stream after a branch f."""
     choices: ClassVar[tuple[str, ...]] = ()

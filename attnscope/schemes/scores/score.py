@@ -28,16 +28,16 @@ class Score(Scheme):
     formula: ClassVar[str] = ""
     """The score s of a query q and a key k."""
     source: ClassVar[str] = ""
-    """Where it comes from: authors and year."""
+    """Its source: authors and year."""
     choices: ClassVar[tuple[str, ...]] = ()
     """The keys of a configuration that it reads and others may not."""
     comparison: ClassVar[Comparison] = "product"
     is_plain: ClassVar[bool] = False
-    """Whether it is q·k / √d_head, which attention computes unless it is told otherwise."""
+    """Whether it is q·k / √d_head, the default of attention."""
     is_bilinear: ClassVar[bool] = True
     """Whether it is linear in the query and in the key, as they were projected."""
     learned: ClassVar[str] = ""
-    """What it learns, by the name in files of weights; empty for a score that learns nothing."""
+    """Its parameters, by the name in files of weights; empty for a score without any."""
     n_more_columns: ClassVar[int] = 0
     """By how much queries and keys become wider."""
     samples_formula: ClassVar[str] = ""
@@ -46,7 +46,7 @@ class Score(Scheme):
     Of scores that learn, the lab can fit the general and the additive one.
     """
     on_a_line: ClassVar[str] = ""
-    """What it does in that lab when a query is a plain number."""
+    """Its behaviour in that lab if a query is a plain number."""
 
     def ranges(self, config: "ModelConfig") -> Iterator[tuple[str, bool, str]]:
         """For each number among `choices`: its key, whether it is allowed, and the allowed range."""

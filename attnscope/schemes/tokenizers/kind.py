@@ -30,17 +30,17 @@ class TokenizerKind(Scheme, ABC):
     """A kind: how it is created, trained and recognised."""
 
     words: ClassVar[str] = ""
-    """What its tokens are."""
+    """Description of its tokens."""
     source: ClassVar[str] = ""
-    """Where that comes from: authors and year."""
+    """Its source: authors and year."""
     choices: ClassVar[tuple[str, ...]] = ("vocab_size",)
     """The further keys of [tokenizer] that it reads."""
     least: ClassVar[int] = 3
     """The fewest pieces that make sense, special tokens not counted."""
     pieces: ClassVar[str] = "pieces of words"
-    """What people call its tokens."""
+    """Usual name of its tokens."""
     is_of_words: ClassVar[bool] = False
-    """Whether each token is a whole word or a sign, and spaces between them are told by rules."""
+    """Whether each token is a whole word or punctuation mark, with spaces inferred by rules."""
     splits_words: ClassVar[bool] = True
     """Whether words fall into pieces, step by step, so that the steps can be shown."""
     has_space_tokens: ClassVar[bool] = False

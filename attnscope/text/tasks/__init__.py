@@ -44,7 +44,7 @@ _KINDS: dict[str, type[TaskKind]] = {
 }
 TASKS: tuple[str, ...] = tuple(_KINDS)
 MAX_WORDS = 2_000
-"""Vocabularies of whole words that have no more are told word by word."""
+"""Vocabularies with at most this many whole words are listed word by word."""
 
 
 def make_task(name: str, **options: object) -> Task:

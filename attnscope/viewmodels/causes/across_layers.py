@@ -167,7 +167,7 @@ METHOD_TIPS: dict[Method, str] = {
     " much the input contributes to the logit of the token shown; without the 1 that each token starts with."
     " (Chefer, Gur & Wolf 2021)",
 }
-"""What each method is and where it comes from."""
+"""Each method's description and source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

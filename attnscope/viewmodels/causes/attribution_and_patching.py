@@ -45,9 +45,9 @@ class AttributingState:
     """The output token is that of `across`; the answers apply to it alone."""
 
     automatic = ("its prediction", "its runner-up")
-    """What an answer stands for that nobody has chosen."""
+    """Meaning of an unchosen answer."""
     refusal_title = "No attribution for this model"
-    """What the `reason` is a reason against."""
+    """The analysis ruled out by the `reason`."""
 
     def __init__(
         self,
@@ -431,9 +431,9 @@ class PatchingState:
     """At most one map at a time; it belongs to the text, answers and gates with which it was requested."""
 
     automatic = ("the first text's prediction", "the second's prediction")
-    """What an answer stands for that nobody has chosen."""
+    """Meaning of an unchosen answer."""
     refusal_title = "This model cannot be patched"
-    """What the `reason` is a reason against."""
+    """The analysis ruled out by the `reason`."""
 
     def __init__(
         self,

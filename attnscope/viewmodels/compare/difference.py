@@ -325,7 +325,7 @@ KIND_WORDS: dict[OutputKind, str] = {
     "class": "label",
     "nothing": "none: nothing is predicted here",
 }
-"""What each kind of output tells."""
+"""Meaning of each kind of output."""
 
 
 def kind_words(kind: OutputKind, model: ModelInfo | None) -> str:

@@ -222,7 +222,7 @@ class CompareChanges(SignalGroup):
     sides = Signal()
     kept = Signal()
     look = Signal()
-    """How it is shown: aligned, ordered, coloured."""
+    """The display: alignment, order, colours."""
     traced = Signal()
     head = Signal()
     """Another head is looked at."""
@@ -230,7 +230,7 @@ class CompareChanges(SignalGroup):
     """Its full maps."""
     compared = Signal()
     output = Signal()
-    """What the models write."""
+    """The generated texts."""
     busy = Signal()
 
 

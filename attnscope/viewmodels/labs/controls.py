@@ -32,7 +32,7 @@ from attnscope.viewmodels.session.changes import UndoStack
 from attnscope.viewmodels.session.state import Session
 
 LabValues = tuple[tuple[str, bool | int | float | str], ...]
-"""What is set in a lab, by name: what can be kept in a file."""
+"""A lab's settings by name, as stored in a file."""
 T = TypeVar("T")
 _LARGEST = 1e6
 """No lab has a number larger than this; one in a file is left."""
@@ -45,7 +45,7 @@ class LabControls(Generic[T]):
     """
 
     changed = Signal()
-    """A person made another choice."""
+    """The user made another choice."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class ExperimentsChanges(SignalGroup):
 
     answers = Signal()
     model = Signal()
-    """What can be asked of the open model."""
+    """Questions about the open model."""
 
 
 class ExperimentsState:

@@ -76,7 +76,7 @@ class MergesState:
         self.controls = LabControls(self.wish, lambda: self.wish, self._choose, allows=_could_be_set)
         self.step = 0
 
-    # What the person does
+    # User actions
 
     def start(self) -> None:
         """The lab is shown: request the first replay."""
@@ -324,7 +324,7 @@ class TokenizersState:
         self._why_stopped = ""
         self._is_started = False
 
-    # What the person does
+    # User actions
 
     def choose(self, **changes: object) -> None:
         """Change some fields of the request: `text`, `path`, `sentence`, `kinds`, `sizes`, `is_held_out`."""
@@ -480,7 +480,7 @@ class VocabularyState:
         self.typed = SPELLED_EXAMPLE
         self.error = self.note = ""
 
-    # What the person does
+    # User actions
 
     def start(self) -> None:
         """The browser is shown: request the vocabulary."""

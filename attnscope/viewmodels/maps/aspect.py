@@ -397,7 +397,7 @@ def stack_tokens(
 
 
 MAX_BLENDED_CELLS = 4_000_000
-"""Cells of all heads together that are blended while the person waits."""
+"""Cells of all heads together that are blended while the user waits."""
 _LEAST_STEPS = 25
 """Fewer steps of a thumbnail's bytes, to half a step, tell weights from each other but roughly."""
 

@@ -393,7 +393,7 @@ def _key_of(model: ModelInfo) -> tuple[str, str]:
 
 
 READ_ONLY = "recorded: no model that could read another text"
-"""What stands beside the text."""
+"""The notes beside the text."""
 READ_ONLY_TIP = (
     "This attention was recorded, or given as arrays. There is no model behind it: it cannot read another "
     "text, and its heads cannot be changed."

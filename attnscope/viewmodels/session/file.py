@@ -269,7 +269,7 @@ class KeptViews:
         """Whether a change of the list can be redone."""
         return self._past.can_redo
 
-    # What the person does
+    # User actions
 
     def add(self, name: str = "") -> bool:
         """Keep the current display as a view after the current one; False if empty or no room is left."""

@@ -43,7 +43,7 @@ PRESETS: dict[Preset, tuple[str, str]] = {
     "others": ("All but itself", "A token sees every token but itself"),
     "itself": ("Only itself", "Nothing passes from one token to another"),
 }
-"""What each is called, and what it means."""
+"""Name and meaning of each."""
 _ENDS = (".", "!", "?", "…", "。", "！", "？")
 
 
@@ -426,7 +426,7 @@ class MaskState:
         """Whether a cell cannot be changed."""
         return self.is_causal and key > query
 
-    # What the person does
+    # User actions
 
     def use_preset(self, preset: Preset) -> None:
         """Take the cells of a preset."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from attnscope.viewmodels.view_state import ViewState
 
 OPENING = ("Open", "LoadModel", "OpenText")
-"""What notices of something that could not be opened are about: they go when the next thing is opened."""
+"""Subject of notices about failed openings: they go when the next item is opened."""
 
 QUESTIONS = ("restore-session", "locate-model", "download-model", "reload-model", "trace-again")
 """Actions that wait for an answer; any other only helps."""

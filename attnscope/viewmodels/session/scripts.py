@@ -166,7 +166,7 @@ def _figure_arguments(shown: Shown) -> list[str]:
 
 
 WIDTH_MM = 240.0
-"""How wide the page's figure is; it is as high as its maps."""
+"""Width of the page's figure; it is as high as its maps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -298,7 +298,7 @@ class SessionChanges(SignalGroup):
     grids = Signal()
     """Better thumbnails of the same trace."""
     output = Signal()
-    """What the model writes."""
+    """The generated text."""
     roles = Signal()
     edges = Signal()
 

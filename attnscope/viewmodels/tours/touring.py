@@ -47,7 +47,7 @@ T = TypeVar("T")
 AtKey = tuple[HeadInside, int]
 """The inside of a head, and the row of the key that is looked at."""
 Outputs = tuple[Output, Output]
-"""What the model says with the gates open, and as they are."""
+"""The model's output with open gates, and with the current ones."""
 
 
 def _numbers(

@@ -164,7 +164,7 @@ class Tour:
 
 
 NO_TOUR = Tour(title="", theme="", order=0)
-"""What is on while no tour is."""
+"""State when no tour is running."""
 
 
 def read_tours(folder: Path) -> tuple[Tour, ...]:

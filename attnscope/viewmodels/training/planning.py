@@ -324,7 +324,7 @@ class RecipeTimes:
 
 
 PAUSE_S = 0.25
-"""How long the person must have stopped typing."""
+"""Length of the required pause in typing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ _ADVICE = {
     "Invalid statement": ": write n_steps = 500, or a heading such as [training].",
     "Invalid value": ': texts need quotes, such as kind = "task".',
 }
-"""What helps against the faults that Python's own words leave open."""
+"""Hints for faults that Python's own messages leave unclear."""
 _SECTION = re.compile(r"^\s*\[+\s*([^\[\]]+?)\s*\]+\s*(?:#.*)?$")
 
 

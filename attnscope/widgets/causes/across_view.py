@@ -523,7 +523,7 @@ _SAID: dict[AcrossMode, tuple[NamedFormula, ...]] = {
         ),
     ),
 }
-"""What each view computes, for one stack; what it does with two is in Help."""
+"""The computation of each view, for one stack; for two see Help."""
 
 
 class AcrossPanel(Dressed):

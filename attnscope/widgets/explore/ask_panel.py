@@ -171,7 +171,7 @@ class OptionsRow(QWidget):
 
 
 _NOTHING = Answer(sentence="")
-"""What is shown while nothing is answered."""
+"""Shown while there is no answer."""
 
 
 class AnswerView(Dressed):

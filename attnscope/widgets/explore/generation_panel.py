@@ -318,7 +318,7 @@ _SAID: dict[WriteMode, tuple[NamedFormula, ...]] = {
         ),
     ),
 }
-"""What each way of writing computes."""
+"""The computation of each method of generation."""
 
 
 class WritingForm(QWidget):

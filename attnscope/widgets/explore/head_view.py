@@ -49,7 +49,7 @@ class HeadView(CellMapWidget[HeadMap]):
     menu_wanted = Signal(object, object)
     """Where (QPoint in the view) a menu is wanted, and the cell (query, key) there or None."""
     edge_toggled = Signal(int, int)
-    """Query and key of the cell that the person knocks out or puts back."""
+    """Query and key of the cell that the user removes or restores."""
     rows_clicked = Signal()
     """The rows are to be called after something else."""
 

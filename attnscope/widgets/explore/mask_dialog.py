@@ -99,7 +99,7 @@ class MaskGrid(Dressed):
         n = max(1, len(self._names))
         return QSize(self._left_px + n * self._cell_px + 2, self._top_px + n * self._cell_px + 2)
 
-    # What the person does
+    # User actions
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         cell = self.cell_at(event.position())
@@ -424,7 +424,7 @@ class MaskDialog(Dressing, QDialog):
     def fit_room(self) -> None:
         self.grid.fit(QSize(self._area.viewport().width(), self._area.viewport().height()))
 
-    # What the person does
+    # User actions
 
     def _on_pointed(self, query: int, key: int) -> None:
         self._pointed = (query, key)

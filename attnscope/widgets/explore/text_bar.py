@@ -117,7 +117,7 @@ class WordHelp(QCompleter):
 
 MAX_ROWS = 3
 _MAX_ROWS_LOW = 1
-"""Where the pictures need the height."""
+"""When the pictures need the height."""
 
 
 class TokenScroll(QScrollArea):

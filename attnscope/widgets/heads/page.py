@@ -509,7 +509,7 @@ class HeadsPage(QWidget):
                     f" in one sentence, and the texts that show it best.{state.first_look.words}",
                 )
 
-    # --- what the person does ---------------------------------------------------------------------
+    # --- user actions ----------------------------------------------------------------------------
 
     @Slot(str)
     def _on_texts_chosen(self, key: str) -> None:

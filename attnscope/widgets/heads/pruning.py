@@ -242,7 +242,7 @@ class PruningPage(QWidget):
                 )
                 return Placeholder(kind="empty", title="Which heads can go?", hint=hint)
 
-    # --- what the person does ---------------------------------------------------------------------
+    # --- user actions ----------------------------------------------------------------------------
 
     @Slot(str)
     def _on_texts_chosen(self, key: str) -> None:

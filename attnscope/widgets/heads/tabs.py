@@ -481,7 +481,7 @@ class WeightsPage(QWidget):
         self.charts.setAccessibleDescription(statement)
         self._statement.set_full_text(" · ".join(filter(None, (statement, LEFT_OUT))))
 
-    # --- what the person does ---------------------------------------------------------------------
+    # --- user actions ----------------------------------------------------------------------------
 
     @Slot()
     def _on_step(self) -> None:

@@ -135,7 +135,7 @@ class ControlRow(QWidget, Generic[C]):
             case _:
                 raise TypeError(f"no control for {type(self._setting).__name__}")
 
-    # What the person does
+    # User actions
 
     def _ask(self, value: Value) -> None:
         self.asked.emit(self._setting.put(self._choice, value))
@@ -444,7 +444,7 @@ class LabView(LabFrame, Generic[C, S]):
         for chart, chart_panel in zip(self.plan.charts(shown), self.chart_panels, strict=True):
             chart_panel.show_chart(chart)
 
-    # What the person does
+    # User actions
 
     def _on_page_clicked(self) -> None:
         if self.plan.other_page is not None:

@@ -263,7 +263,7 @@ class TokenizersView(LabFrame):
     def _cells(self, k: int) -> tuple[str, ...]:
         return self.state.cells(self.state.rows[k])
 
-    # What the person does
+    # User actions
 
     def _on_start(self) -> None:
         if self.state.is_working:
@@ -563,7 +563,7 @@ class MergesView(LabFrame):
         chosen = self.state.wish.vocab_size
         return min(range(len(VOCAB_SIZES)), key=lambda k: abs(VOCAB_SIZES[k] - chosen))
 
-    # What the person does
+    # User actions
 
     def _on_source(self, index: int) -> None:
         self.state.set_source(self.source.itemData(index))

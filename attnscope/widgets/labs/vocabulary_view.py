@@ -196,7 +196,7 @@ class VocabularyView(Dressed):
         piece = plain_piece(table.piece(id), max_characters=120)
         return (f"{id:,}", piece, table.piece_kind(id), str(int(table.lengths[id])), shown)
 
-    # What the person does
+    # User actions
 
     def _on_query(self, _text: str) -> None:
         self._timer.start()

@@ -586,7 +586,7 @@ class PositionsPage(Dressed):
         series = self.theme.series
         return series[index % len(series)]
 
-    # --- what the person does ---------------------------------------------------------------------
+    # --- user actions ----------------------------------------------------------------------------
 
     @Slot(bool)
     def _on_box_clicked(self, is_chosen: bool) -> None:

@@ -361,7 +361,7 @@ class CurvesView(Dressed):
             curve = run.curves.validation_loss
         return value_at(run, curve, drawing.axis, at)
 
-    # --- what the person does ---------------------------------------------------------------------
+    # --- user actions ----------------------------------------------------------------------------
 
     @Slot(float)
     def _on_cursor_moved(self, x: float) -> None:

@@ -42,7 +42,7 @@ _DRAWING = 0.2
 """The share of its time in which the window's thread may be busy before it redraws less often."""
 
 _FILMS = "films"
-"""How runs of some recipes went: shown before there is a run of one's own."""
+"""Bundled runs of some recipes, shown before the user has any."""
 _LOOKED_INTO = "reverse-deep"
 """The kept run whose gradients are shown where the one looked at has none: six layers, norms after them."""
 _FIRST_RECIPE = "reverse"

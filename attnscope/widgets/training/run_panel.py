@@ -132,7 +132,7 @@ class RunPlaces(QWidget):
             field.setEnabled(not state.run.is_active)
         self._data.setReadOnly(state.run.is_active)
 
-    # What the person wants
+    # User actions
 
     @Slot()
     def _on_data_typed(self) -> None:
@@ -306,7 +306,7 @@ class PresetButton(QToolButton):
 # What it means to give a complete run more steps, in words.
 
 DEFAULT_SCHEDULE, DEFAULT_WARMUP = "cosine", 100
-"""What a recipe that names none has (`training.parts.SchedulePart`)."""
+"""Default for a recipe that names none (`training.parts.SchedulePart`)."""
 _STEADY = ("constant", "noam")
 
 
@@ -664,7 +664,7 @@ class RunPanel(Dressed):
         is_told = bool(recipe.problem) or recipe.lacks_data
         self._problem.setVisible(is_told or not self._cost.has_words)
 
-    # --- what the person wants --------------------------------------------------------------------
+    # --- user actions ----------------------------------------------------------------------------
 
     @Slot()
     def _on_start(self) -> None:

@@ -265,7 +265,7 @@ class WatchPanel(QWidget):
         has_target = self._watch.target is not None or (traced is not None and traced.target is not None)
         return has_target or kind == "translation"
 
-    # --- what the person wants --------------------------------------------------------------------
+    # --- user actions ----------------------------------------------------------------------------
 
     @Slot(str)
     def _on_text_edited(self, text: str) -> None:

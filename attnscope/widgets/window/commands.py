@@ -54,7 +54,7 @@ def _new_place(name: str) -> str:
 
 
 PRESENTING = "presenting"
-"""What the note is about that says how presenting ends."""
+"""Subject of the note that says how presenting ends."""
 
 
 class FigureCommands:

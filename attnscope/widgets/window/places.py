@@ -43,7 +43,7 @@ LEAST_PX, _AROUND_PX, _SLACK_PX, _TWO_HALVES_PX = 300, 80, 16, 800
 """The height that what is pointed at has at least; what stands around a picture in its panel; how much higher
 the tour's bar may become for its words; from which the curves and the maps of Train have room both."""
 _HALVES: Mapping[Point | None, PagePart] = {"watch": "curves", "run-curves": "watch"}
-"""What goes on Train for what is pointed at."""
+"""Parts folded on Train to show the target."""
 _HEADS: frozenset[Point] = frozenset({"head", "steps", "query"})
 _TEXTS: frozenset[Point] = frozenset({"text", "tokens"})
 Find = Callable[[], QWidget | None]
