@@ -265,7 +265,7 @@ def _words(choice: MaskChoice, n_seen: int, share: float, n_layers: int, never: 
         ("all reach all after", reach),
     )
     causal = "and j ≤ i" if choice.is_causal and not choice.is_one_way else ""
-    seen = choice.scheme.formula or choice.scheme.words.replace("`", "")
+    seen = choice.scheme.seen or choice.scheme.words.replace("`", "")
     formula = (
         "i sees j ≤ i" if choice.mask == CAUSAL else seen,
         *([causal] if causal else []),

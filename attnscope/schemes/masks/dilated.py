@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 class Dilated(Mask):
     name, title, order = "dilated", "dilated window", 2
     words = "every `dilation`-th of the keys at most `window` · `dilation` tokens away"
-    formula = "|i − j| ≤ window·dilation, a multiple of dilation"
+    seen = "|i − j| ≤ window·dilation, a multiple of dilation"
     source = "Beltagy et al. 2020"
     choices = ("window", "dilation")
     is_band = True

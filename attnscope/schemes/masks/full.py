@@ -6,5 +6,5 @@ from attnscope.schemes.masks.mask import Mask
 class Full(Mask):
     name, title, order = "full", "full", 0
     words, source = "every key", "Vaswani et al. 2017"
-    formula = "i sees every j"
+    seen = "i sees every j"
     is_full = True

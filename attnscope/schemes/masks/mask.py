@@ -19,7 +19,7 @@ class Mask(Scheme):
 
     words: ClassVar[str] = ""
     """Keys that a query sees, in words."""
-    formula: ClassVar[str] = ""
+    seen: ClassVar[str] = ""
     """The keys j that query i sees, as the lab shows it; without one it shows the words."""
     source: ClassVar[str] = ""
     """Its source: authors and year."""

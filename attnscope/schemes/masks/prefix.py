@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class Prefix(Mask):
     name, title, order = "prefix", "prefix", 5
     words, source = "the first `prefix_tokens` tokens, and those up to itself", "Liu et al. 2018"
-    formula = "i sees j ≤ i or j < prefix"
+    seen = "i sees j ≤ i or j < prefix"
     choices = ("prefix_tokens",)
     has_prefix = True
 

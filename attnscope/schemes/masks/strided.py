@@ -14,7 +14,7 @@ class Strided(Mask):
 
     name, title, order = "strided", "strided", 60
     words = "the keys at most `window` tokens away, and every `window`-th key at any distance"
-    formula = "|i − j| ≤ window, or a multiple of window"
+    seen = "|i − j| ≤ window, or a multiple of window"
     source = "Child et al. 2019"
     choices = ("window",)
     is_sparse = True

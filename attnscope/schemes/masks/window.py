@@ -6,6 +6,6 @@ from attnscope.schemes.masks.mask import Mask
 class Window(Mask):
     name, title, order = "window", "sliding window", 1
     words, source = "the keys at most `window` tokens back and ahead", "Beltagy et al. 2020"
-    formula = "i sees |i − j| ≤ window"
+    seen = "i sees |i − j| ≤ window"
     choices = ("window",)
     is_band = True

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class WindowAndGlobal(Mask):
     name, title, order = "global", "window + global", 3
     words = "a window, and the first `global_tokens` tokens, which see everything"
-    formula = "|i − j| ≤ window, or i or j < global"
+    seen = "|i − j| ≤ window, or i or j < global"
     source = "Beltagy et al. 2020"
     choices: ClassVar[tuple[str, ...]] = ("window", "global_tokens")
     is_sparse = True
@@ -27,7 +27,7 @@ _MOST_LINKS = 100_000
 class BigBirdMask(WindowAndGlobal):
     name, title, order = "bigbird", "BigBird", 4
     words, source = "a window, global tokens, and random blocks", "Zaheer et al. 2020"
-    formula = "window, global, random blocks"
+    seen = "window, global, random blocks"
     choices = ("window", "global_tokens", "random_blocks", "mask_block", "mask_seed", "random_links")
     draws_links = True
 
