@@ -44,7 +44,7 @@ def checkout_file(name: str) -> Path | None:
 
 
 def import_file(path: Path, name: str) -> ModuleType:
-    """The module in a file outside the package, imported under `name`; `__init__.py` means its folder.
+    """The module in a file outside the package, imported under `name`.
 
     A module that was imported under the name is returned as it is.
     """

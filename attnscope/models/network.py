@@ -1,4 +1,4 @@
-"""The interface behind a `Model`: one architecture, of whatever origin, in terms of tokens and probes.
+"""The interface behind a `Model`: any architecture, in terms of tokens and probes.
 
 | symbol | meaning                                        | shape                    |
 |--------|------------------------------------------------|--------------------------|

@@ -107,7 +107,7 @@ def read_source(source: str | Path, *, has_weights: bool = True) -> tuple[Loaded
 
 
 def read_source_config(source: str | Path) -> tuple[ModelConfig, Path]:
-    """The configuration of the model that `source` refers to, and its folder, without reading weights.
+    """The configuration of the model that `source` refers to, and its folder, without weights.
 
     Raises LoadError; of a run folder it is that of the newest checkpoint, which are all alike.
     """

@@ -321,9 +321,7 @@ class OwnNetwork:
             )
 
     def writer(self, probe: Probe | None = None) -> Writer:
-        """Writer that generates token by token, with a cache if the mask allows a text to be read in
-        parts.
-        """
+        """Writer that generates token by token, with a cache if the mask allows it."""
         return OwnWriter(self.module, probe) if self.module.can_cache else RecomputingWriter(self, probe)
 
     def answer(self, id: int) -> Token:

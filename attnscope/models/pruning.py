@@ -428,9 +428,7 @@ def random_pictures(model: Any) -> list[Tensor]:
 
 @torch.no_grad()
 def prove_equal(gated: RunCase[CaseT], smaller: RunCase[CaseT], cases: Sequence[CaseT]) -> PruningProof:
-    """The largest difference over all logits of all cases; anything that is not a number counts as
-    infinite.
-    """
+    """The largest difference over all logits of all cases; NaN counts as infinite."""
     difference = largest = 0.0
     n_logits = 0
     for case in cases:

@@ -1,4 +1,4 @@
-"""The Transformer, its recurrent ancestors, and the one attention function that all analyses go through.
+"""The Transformer, its recurrent ancestors, and the one attention function of all analyses.
 
 Imports torch; must not import anything of trace, models, training or the window. What most others take
 from it is named here; configurations, presets and the word to stop come without torch.

@@ -71,9 +71,7 @@ _found: ContextVar[list[Tensor] | None] = ContextVar("balances of experts", defa
 
 @contextmanager
 def balances() -> Iterator[list[Tensor]]:
-    """Collect the balance losses, scalars with gradients, of the layers that this thread runs in the
-    block.
-    """
+    """Collect the balance losses, with gradients, of the layers that this thread runs in the block."""
     found: list[Tensor] = []
     token = _found.set(found)
     try:
@@ -264,9 +262,7 @@ class Block(nn.Module):
         return read
 
     def join(self, x: Tensor, change: Tensor, branch: Branch, *, has_skip: bool = True) -> Tensor:
-        """The stream after a branch with output `change`; without the stream before it if there is no
-        skip.
-        """
+        """The stream after a branch with output `change`; only that if there is no skip."""
         norm, end = getattr(self, f"{branch}_norm"), getattr(self, f"{branch}_end")
         if end is not None:
             change = end(change)

@@ -1,4 +1,4 @@
-"""The configuration of a Transformer: one flat record, checked in one place, and its size on paper.
+"""The configuration of a Transformer: one flat record, checked in one place.
 
 Nothing here allocates: a configuration from a stranger's file is judged before any tensor exists.
 Must not import torch.

@@ -120,7 +120,7 @@ def slot_faults(config: "ModelConfig") -> Iterator[tuple[str, str]]:
     if config.slot_kind != "projected" and config.kept_heads is not None:
         yield "kept_heads", f"nothing: heads of {_SLOTS[config.slot_kind]} are not removed; close their gates"
     if config.slot_kind != "projected" and NORMS[config.norm].is_of_batch:
-        yield "norm", f"a norm of single tokens: {_SLOTS[config.slot_kind]} are no tokens of the batch"
+        yield "norm", f"a norm of single tokens: {_SLOTS[config.slot_kind]} are not tokens of the batch"
     if config.form == "decoder":
         yield "n_projected", "0: a projection mixes all tokens, so that no query of a decoder could be causal"
     if config.n_projected > config.max_tokens:
@@ -352,7 +352,7 @@ _TRUE_OF_CELLS = {"position": "none", "norm": "none", "has_residual": False, "ha
 
 
 def ignored_choices(config: "ModelConfig", defaults: "ModelConfig") -> Iterator[tuple[str, object]]:
-    """Every choice that differs from the default but has no effect with recurrent cells, with its value.
+    """Every choice that differs from the default but has no effect with recurrent cells.
 
     What says that cells lack something, such as `position = "none"`, is true and not ignored.
     """

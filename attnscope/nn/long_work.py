@@ -41,9 +41,7 @@ def stop_if_unwanted() -> None:
 
 
 def asking_as_here() -> Callable[[], AbstractContextManager[None]]:
-    """For a helper thread of this one: in the returned block, it checks for cancellation as this one
-    would.
-    """
+    """For a helper thread: in the returned block, it checks for cancellation as this one would."""
     is_unwanted = getattr(_asked, "is_unwanted", None)
     return nullcontext if is_unwanted is None else partial(stoppable, is_unwanted)
 

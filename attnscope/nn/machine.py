@@ -1,4 +1,4 @@
-"""The abilities of this machine: double precision, threads, the device for a model, and free memory.
+"""This machine: double precision, threads, the device for a model, and free memory.
 
 How numbers are worked out: where double precision exists, and how many threads a pass on a CPU pays for.
 
@@ -115,7 +115,7 @@ _DEVICE_WORDS = (
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """The device with this name; `auto` takes an accelerator if there is one, `cuda:1` the second GPU.
+    """The device with this name; `auto` takes an accelerator if there is one.
 
     Raises UserError for an unknown name and for a device this machine does not have.
     """
@@ -155,7 +155,7 @@ def lost_device(error: BaseException) -> UserError | None:
     """Message for a user whose accelerator failed; None for any other error.
 
     After such a fault every later call of the process on that device fails too (CUDA C++ Programming Guide,
-    "Error Checking"), so the words do not advise to try again. Memory that ran out is no such fault.
+    "Error Checking"), so the words do not advise to try again. Running out of memory is not such a fault.
     """
     words = str(error).strip()
     is_of_device = isinstance(error, torch.AcceleratorError) or (

@@ -105,9 +105,7 @@ class SentenceEncoder(nn.Module):
         self.dense = None if is_gru else nn.Linear(d, d, bias=bias)
 
     def forward(self, rows: Tensor, is_there: Tensor) -> Tensor:
-        """The encoded rows; `is_there` [batch, n_sentences] marks the sentences of each text, 0 for
-        others.
-        """
+        """The encoded rows; `is_there` [batch, n_sentences] marks the sentences of each text."""
         if self.cells is None:
             dense: nn.Module | None = self.dense
             return torch.tanh(dense(rows)) if dense is not None else rows
@@ -126,9 +124,7 @@ class AttentionPool(nn.Module):
     def forward(
         self, hidden: Tensor, *, rule: MaskRule, n_queries: int = 1, probe: Probe | None = None
     ) -> Tensor:
-        """Compute `n_queries` sums over the rows of `hidden`, all with the same query: [B, n_queries,
-        d_model].
-        """
+        """`n_queries` sums over the rows of `hidden`, all with the same query: [B, n_queries, d_model]."""
         k = self.key(hidden).tanh()[:, None]  # [B, 1, T, d_model]
         q = self.query.to(k).expand(len(hidden), 1, n_queries, -1)  # [B, 1, Q, d_model]
         v = hidden.to(k)[:, None]  # [B, 1, T, d_model]

@@ -1,4 +1,4 @@
-"""A recurrent encoder–decoder with attention, Bahdanau et al. 2014 and Luong et al. 2015, or without.
+"""A recurrent encoder–decoder with or without attention, Bahdanau et al. 2014 and Luong et al. 2015.
 
     symbol    meaning                                                      shape
     x         token embeddings                                             [batch, n_tokens, d_model]

@@ -63,7 +63,7 @@ class Segments:
         rule: MaskRule,
         bias: Bias | None,
     ) -> tuple[tuple[Tensor, Tensor, Tensor], MaskRule, Bias | None]:
-        """Queries, keys and values of a text [B, ·, T, D] as S texts of a segment each, with rule and bias.
+        """A text's queries, keys and values [B, ·, T, D] as S segments, with rule and bias.
 
         `of_memory` are keys and values again, without a gradient into the stream. Queries become
         [B · S, H, L, D], keys and values [B · S, K, M + L, D]; M is cut to what can stand before the last

@@ -58,9 +58,7 @@ Place = tuple[int, int, int]
 
 
 def strongest(found: Units, n: int) -> list[Place]:
-    """Positions at which the `n` units with the largest activation reach it, largest first; each unit
-    once.
-    """
+    """Positions at which the `n` most active units peak, largest first; each unit once."""
     tops = [(layer, one.argmax(axis=0), one.max(axis=0)) for layer, one in enumerate(found.activations)]
     places = [
         (float(values[unit]), (layer, int(tokens[unit]), int(unit)))

@@ -1,4 +1,4 @@
-"""Pairs that attention by hashing would never compare, and the weight on them (Kitaev et al. 2020).
+"""Pairs never compared by hashing, and the weight on them (Kitaev et al. 2020).
 
 | symbol | meaning                                                         | shape                           |
 |--------|-----------------------------------------------------------------|---------------------------------|

@@ -1,4 +1,4 @@
-"""One layer, step by step, for one token: the inputs and outputs of its parts, and the stream after each.
+"""One layer, step by step, for one token: its parts' inputs and outputs, and the stream.
 
 | symbol | meaning                                                | shape     |
 |--------|--------------------------------------------------------|-----------|

@@ -98,7 +98,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Said:
-    """A model's output at one token: `logits` and `p` [n_answers], of the `best` answers name and column.
+    """A model's output at one token: `logits` and `p` [n_answers], of the `best` name and column.
 
     `x` [d] leaves the last layer, `normed` [d] is its norm, None where none follows, `reads` what the
     product with the vocabulary reads, None where that is not known. `is_of_whole`: the token stands for all.

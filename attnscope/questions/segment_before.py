@@ -70,9 +70,7 @@ def remembered(weights: Numbers, size: int) -> Numbers:
 
 
 def by_place(shares: Numbers, size: int) -> Numbers:
-    """The mean of r over the segments with a memory, by position in a segment; NaN where there is no
-    token.
-    """
+    """The mean of r over the segments with a memory, by position in a segment; NaN: no token."""
     later = shares[..., size:]
     short = -later.shape[-1] % size
     padded = np.concatenate((later, np.full((*later.shape[:-1], short), np.nan)), axis=-1)

@@ -127,7 +127,7 @@ class Attribution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchMap:
-    """Degree to which each patch moves the receiver's output to the donor's, for every layer and column.
+    """Degree to which each patch moves the receiver's output to the donor's, by layer and column.
 
     Values are 1 where the logit difference becomes that of the clean run and 0 where that of the corrupt
     one; columns are the receiver's positions (`stream`) or heads (`head`, NaN where a site has fewer).
@@ -166,7 +166,7 @@ WishedToken = int | str | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeOutput(Request):
-    """Ask for every part's contribution to logit(answer) − logit(other) in the open model. Newest wins.
+    """Ask for every part's contribution to logit(answer) − logit(other). Newest wins.
 
     `position` counts the tokens of the stack that predicts. `other` None is the most probable token beside
     the answer.

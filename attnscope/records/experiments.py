@@ -158,7 +158,7 @@ class ReachQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachCurve:
-    """One scheme: the loss (nats a token) at each position of a text, NaN where the model has no position.
+    """One scheme: the loss (nats a token) at each position, NaN where it has no position.
 
     The first `look_back` places cannot be predicted and are NaN as well.
     """
@@ -253,7 +253,7 @@ class ModifyFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneQuestion:
-    """The model stories-masked, fine-tuned on a few sentences with every pair of two seeds, by both methods.
+    """The model stories-masked, fine-tuned with every pair of two seeds, by both methods.
 
     `n_inits` seeds draw the weights that are new, `n_orders` the batches. In the second way the
     `reinit_layers` layers next to the output begin anew as well.

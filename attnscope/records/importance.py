@@ -105,7 +105,7 @@ def rankings_reading(option: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricKind:
-    """What is measured as heads are removed; `MEASURED_BY` in `analysis/metrics.py` computes it.
+    """The metric as heads are removed; `MEASURED_BY` in `analysis/metrics.py` computes it.
 
     `unit` is what it counts, as an axis says it, `text_unit` the same for a model that tells one label for
     each text; it is at most `most`.

@@ -649,7 +649,7 @@ class PositionTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionCheck:
-    """Requirements for a good positional encoding, measured for one scheme in a small untrained encoder.
+    """Requirements for a positional encoding, measured for one scheme in a small untrained encoder.
 
     The scores are those of a text of one token repeated, so that nothing but positions can make them differ.
     `seed_change` is how far they are apart, in nats, when what positions learn begins with another seed, 0

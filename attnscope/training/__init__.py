@@ -72,7 +72,7 @@ def _require_toml(text: str, path: Path) -> None:
     try:
         parse_toml(text)
     except tomllib.TOMLDecodeError as error:
-        raise LoadError(f"{path} is no recipe: it is not TOML.", kind="recipe") from error
+        raise LoadError(f"{path} is not a recipe: it is not TOML.", kind="recipe") from error
 
 
 def _instead_of(path: Path) -> str:

@@ -415,9 +415,7 @@ def _one_layer(layer: Tensor, name: str) -> Tensor:
 
 
 def _stack_of(layers: list[Tensor], *, has_target: bool) -> Stack:
-    """The stack of layers without one: cross-attention between two texts, else self-attention, causal
-    or not.
-    """
+    """The stack of layers without one: cross-attention between two texts, else self-attention."""
     if has_target or any(layer.shape[1] != layer.shape[2] for layer in layers):
         return "cross"
     is_causal = layers[0].shape[1] > 1 and all(

@@ -43,7 +43,7 @@ _MAX_KEPT = 16
 
 
 class SharedKeys:
-    """Keys of calls that begin with those of an earlier call, stored once: memory grows with the text.
+    """Keys of calls that begin with those of an earlier call, stored once.
 
     Rows are only ever added behind those that a call has been given.
     """
@@ -92,7 +92,7 @@ def _seen_end(record: SiteRecord) -> int:
 
 
 def without_unwritten(record: SiteRecord) -> SiteRecord:
-    """The record without the keys after the last one seen if these are all zero; else the same record.
+    """The record without the keys after the last one seen, if these are all zero.
 
     Keys of a text that are padding are no zeros, and stay.
     """

@@ -1,4 +1,4 @@
-"""Finds the site of a recorded call: its stack and layer, from the numbers of its queries and keys.
+"""Finds the site of a recorded call, its stack and layer, from its queries and keys.
 
 Recorded calls are of one text, or of two. Queries on keys of the same text are self-attention, of the encoder
 or, where causal or of the second text, of the decoder; of the second text on the first they are cross
@@ -283,7 +283,7 @@ def _sizes(shape: Sequence[int]) -> str:
 
 
 def find_fold(n: int, n_queries: int, n_keys: int, told: int | None, around: Sequence[Entered]) -> Fold:
-    """Find how the first axis of `n` maps is composed; `around` are the active modules, outermost first.
+    """Find how the first axis of `n` maps is composed; `around` are the active modules.
 
     Raises UserError where it does not say so.
     """

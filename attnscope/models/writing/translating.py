@@ -1,4 +1,4 @@
-"""Translating many texts at once: the same search as for one text, with shared passes of the model.
+"""Translating many texts at once: the search for one text, with shared passes of the model.
 
 | symbol | meaning                                                     | shape                   |
 |--------|-------------------------------------------------------------|-------------------------|

@@ -177,7 +177,7 @@ def writer_of(network: Network, probe: Probe | None = None) -> Writer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RightTexts:
-    """Of `n_texts`, the number that are right to the very end, and the share of their tokens that are.
+    """Of `n_texts`, the number right to the very end, and the share of right tokens.
 
     The end token counts as one of them; a token is right where it stands at its place.
     """

@@ -119,7 +119,7 @@ def write_ids(
     settings: WriteSettings,
     end_id: int | None,
 ) -> Generator[Draft, None, Draft]:
-    """Generate after `prefix`; yields a draft after each token and returns the last, every row computed.
+    """Generate after `prefix`; yields a draft after each token and returns the last.
 
     Raises UserError when the prefix leaves no room.
     """
@@ -240,9 +240,7 @@ def _draft(search: BeamSearch, steps: list[_Best], end_id: int | None) -> Draft:
 
 
 class _Part(NamedTuple):
-    """The part added by one call; `keys` are None if others hold them: see `_Rows`. It attended to
-    `n_keys`.
-    """
+    """The part added by one call; `keys` are None if others hold them. It attended to `n_keys`."""
 
     q: Tensor
     lse: Tensor

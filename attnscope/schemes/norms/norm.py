@@ -58,7 +58,7 @@ class NormScheme(Scheme):
         return norm.bias
 
     def learned(self, d_model: int, *, has_bias: bool) -> dict[str, tuple[int, float]]:
-        """What one norm of a model learns, by name in its file: how many numbers, and their first value.
+        """Parameters of one norm of a model, by name in its file: count and initial value.
 
         `weight` and `bias` may be missing, and are None then; others are there as well.
         """
