@@ -60,7 +60,7 @@ class LearningInContext(Question):
         found = reading.next_tokens()
         if found.is_second:
             raise UserError(
-                "This model generates a second text from a first: its words are not examples with answers.",
+                "This model writes a second text for a first one: its words are no examples with answers.",
                 expected=self.needs,
                 action="Open such a model, or the recipe few-shot.",
             )
