@@ -128,7 +128,7 @@ if TYPE_CHECKING:
 else:
     __getattr__, _ = door_of(__name__)
 
-__version__ = "0.28.0"
+__version__ = "0.29.0"
 __all__ = [
     "Caption",
     "CopyPattern",

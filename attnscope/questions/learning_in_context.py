@@ -1,4 +1,4 @@
-"""The confidence of a causal model in an answer after more and more examples in the same text, without
+"""How sure a causal model is of an answer after more and more examples in the same text, without
 learning.
 
     b 3 d 0 b 3 a 5 d 0        examples of two words each, the last of which is the answer
