@@ -83,5 +83,5 @@ def _made_up() -> tuple[str, ...]:
 
 
 def _place(source: list[str], name: str) -> int:
-    """Position in a sentence that tells what a user did, not whom somebody met."""
+    """Position in a sentence that tells what a person did, not whom somebody met."""
     return next(i for i, word in enumerate(source) if word == name and source[i + 1] in ("found", "repaired"))
