@@ -88,7 +88,7 @@ def draw_on_axes(spec: FigureSpec, axes: Any = None) -> Any:
 
 
 def _draw_map(spec: HeadFigure, axes: Any, colours: Any) -> None:
-    """Rows are queries, columns keys; forbidden cells have no colour of a weight."""
+    """Rows are queries, columns keys; cells that are not allowed have no colour of a weight."""
     shown, style = spec.maps[0], spec.style
     of_row, peak = style.scale == "row", common_peak(spec)
     tops = scale_peaks(shown.weights, "row", peak) if of_row else 1.0

@@ -317,7 +317,7 @@ def _grid_data(spec: GridFigure, axes: Sequence[Axes]) -> dict[str, Any] | None:
 
 
 def _levels(weights: NDArray[np.float32], peak: float) -> NDArray[np.uint8]:
-    """Weights as levels 1 to 255 of the peak; 0 for forbidden cells, or missing numbers."""
+    """Weights as levels 1 to 255 of the peak; 0 for cells not allowed, or missing numbers."""
     shares = np.nan_to_num(np.clip(weights / peak, -1, 1), nan=-1.0)
     return np.where(shares < 0, 0, 1 + np.round(254 * shares)).astype(np.uint8)
 

@@ -94,7 +94,7 @@ def scale_peaks(weights: NDArray[np.float32], scale: Scale, full: float = 1.0) -
 
 
 def codes_from_weights(weights: NDArray[np.float32], scale: Scale, full: float = 1.0) -> Codes:
-    """Codes of a weight map. NaN is forbidden; infinities and rows that are all NaN are missing data."""
+    """Codes of a weight map. NaN is not allowed; infinities and rows that are all NaN are missing data."""
     shares = np.clip(np.nan_to_num(weights / scale_peaks(weights, scale, full), nan=0.0), 0.0, 1.0)
     codes: Codes = (np.rint(shares * 255) + FIRST_COLOUR).astype(np.uint16)
     is_nan = np.isnan(weights)

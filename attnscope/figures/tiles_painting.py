@@ -101,7 +101,7 @@ class TileImages:
         return image
 
     def hatch(self, palette: Palette) -> QBrush:
-        """The hatching of forbidden cells."""
+        """The hatching of cells that are not allowed."""
         if palette.hatch not in self._hatches:
             self._hatches[palette.hatch] = _hatch_brush(palette)
         return self._hatches[palette.hatch]

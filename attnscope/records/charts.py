@@ -112,7 +112,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellMap:
-    """`values` [n_rows, n_columns] and their meaning; NaN is forbidden by a mask.
+    """`values` [n_rows, n_columns] and their meaning; NaN is not allowed by a mask.
 
     `weights` run from 0 to `limit`, `signed` from −limit to limit, `steps` from 1 to `limit`; `kinds` are
     numbers from 1 whose names are in `legend`. Without names rows and columns are numbered. `weights` and

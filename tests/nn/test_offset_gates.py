@@ -35,7 +35,7 @@ SIZES = {
     "max_tokens": 24, "position": "none", "span_limit": 5, "span_kind": "offsets",
 }  # fmt: skip
 IDS = torch.arange(2 * 11).reshape(2, 11) * 5 % 13
-FITTING = [name for name, one in POSITIONS.items() if not one.is_of_text or one.n_tables == 2]
+FITTING = [name for name, one in POSITIONS.items() if not one.is_of_text or one.is_turn]
 OPEN = ((1, 2, 3, 4, 5), (), (3,), (1, 5))
 """Which offsets the heads of these tests leave open, the token itself apart."""
 

@@ -32,7 +32,7 @@ SIZES = {
     "max_tokens": 24, "position": "none", "span_limit": 10, "span_ramp": 3,
 }  # fmt: skip
 IDS = torch.arange(2 * 11).reshape(2, 11) * 5 % 13
-FITTING = [name for name, one in POSITIONS.items() if not one.is_of_text or one.n_tables == 2]
+FITTING = [name for name, one in POSITIONS.items() if not one.is_of_text or one.is_turn]
 
 
 def config_of(form: str = "decoder", **choices: object) -> ModelConfig:

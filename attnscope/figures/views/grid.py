@@ -111,7 +111,7 @@ class GridFigure(FigureSpec):
         return " and ".join(dict.fromkeys(grid.site.stack for grid in self.grids))
 
     def _mask_word(self) -> str:
-        """The mask in a word, according to thumbnails: level 0 is forbidden for every head."""
+        """The mask in a word, according to thumbnails: level 0 means not allowed, in every head."""
         is_not_allowed = [grid.levels[0] == 0 for grid in self.grids]
         if not any(f.any() for f in is_not_allowed):
             return "none"

@@ -463,7 +463,7 @@ def exact_grid(
     sides: tuple[tuple[Token, ...], tuple[Token, ...]],
     weights_of: Callable[[HeadRef], NDArray[np.float32]],
 ) -> NDArray[np.float32]:
-    """The weights behind the thumbnails of a site, NaN where left out or forbidden."""
+    """The weights behind the thumbnails of a site, NaN where left out or not allowed."""
     shown = np.stack([weights_of(head) for head in site.heads])
     if aspect.leaves_out:
         shown = np.stack([_reduced(aspect, weights, *sides).weights for weights in shown])

@@ -374,7 +374,7 @@ class MaskState:
 
     @property
     def is_causal(self) -> bool:
-        """Whether later tokens stay forbidden whatever is drawn."""
+        """Whether later tokens are never allowed, whatever is drawn."""
         return self.stack == "decoder"
 
     @property
@@ -434,7 +434,7 @@ class MaskState:
         self.use(preset_cells(preset, self.tokens, self.window), name, f"mask: {name}")
 
     def invert(self) -> None:
-        """Swap allowed and forbidden cells."""
+        """Swap the cells that are allowed and those that are not."""
         self.use(~self.cells, DRAWN, "mask: invert")
 
     def _use_edges(self, edges: Sequence[Cell], name: str) -> None:
