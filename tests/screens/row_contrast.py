@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, QPointF, QRect, Qt
+from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPersistentModelIndex, QPoint, QPointF, QRect, Qt
 from PySide6.QtGui import QHoverEvent, QImage, QPainter
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -28,6 +28,8 @@ STATES = ("plain", "hovered", "selected", "hovered and selected")
 
 def contrast_of(picture: QImage) -> float:
     """The highest contrast (WCAG 2.1) of any pixel with the commonest colour; 1 for an empty picture."""
+    if picture.isNull():
+        return 1.0
     picture = picture.convertToFormat(QImage.Format.Format_RGB32)
     colours, counts = np.unique(np.frombuffer(picture.constBits(), np.uint32), return_counts=True)
     light = luminance(np.stack([colours >> 16 & 255, colours >> 8 & 255, colours & 255], axis=1))
@@ -72,10 +74,13 @@ def contrasts(view: QAbstractItemView) -> Iterator[tuple[str, str, float]]:
     for index in shown_cells(view):
         if not model.flags(index) & Qt.ItemFlag.ItemIsEnabled:
             continue
+        row = QPersistentModelIndex(index)
         for state in STATES:
             contrast = state_contrast(view, index, state)
             if contrast < _SUSPECT:  # work that ends meanwhile may move the rows: look again where it is now
                 QApplication.processEvents()
+                if not row.isValid():
+                    break  # or take them away
                 view.scrollTo(index)
                 contrast = state_contrast(view, index, state)
             yield state, str(index.data()), contrast
